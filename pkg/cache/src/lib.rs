@@ -1,0 +1,13 @@
+//! May a stored answer be served?
+//!
+//! A wrong hit is worse than a miss: it answers a question nobody asked. So every key is made from a [`Partition`], every
+//! lookup that fails or is late is a miss, and a semantic hit must pass every gate. This crate knows no Redis, no SQL
+//! and no HTTP.
+
+mod key;
+mod ports;
+
+pub use key::{CacheKey, Partition, PartitionParts};
+pub use ports::{
+    EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, Neighbour, Place, StoreFault, VectorIndex,
+};

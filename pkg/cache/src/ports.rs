@@ -1,0 +1,125 @@
+//! What the cache needs from the outside. A fault behind any of these is a miss and a metric, never a failed request.
+
+use crate::key::{CacheKey, Partition};
+use async_trait::async_trait;
+use bytes::Bytes;
+use signet_types::{EntryId, TenantId};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A store could not do what was asked. The text is for the log, never for a caller.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreFault {
+    /// No answer within the time allowed.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// Not reachable, or refused; trying again later may help.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+    /// It answered with something that cannot be right.
+    #[error("unexpected answer: {0}")]
+    Corrupt(String),
+}
+
+/// A shared exact layer behind the in-process one (Redis). Values are sealed before they get here.
+#[async_trait]
+pub trait ExactStore: Send + Sync + 'static {
+    /// The value under `key`, or none. Must answer within the adapter's own lookup budget.
+    async fn get(&self, key: &CacheKey) -> Result<Option<Bytes>, StoreFault>;
+    /// Stores `value` for `ttl`, which is never zero and always ends.
+    async fn put(&self, key: &CacheKey, value: Bytes, ttl: Duration) -> Result<(), StoreFault>;
+    /// Removes the value, if there is one.
+    async fn remove(&self, key: &CacheKey) -> Result<(), StoreFault>;
+}
+
+/// One durable cache entry. `sealed` is opaque to the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryRow {
+    /// The entry's id, unique.
+    pub id: EntryId,
+    /// Its exact key; a later row under the same key replaces an earlier one.
+    pub key: CacheKey,
+    /// Its partition's 32 bytes.
+    pub partition: [u8; 32],
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Milliseconds since the Unix epoch; a row past it is never served.
+    pub expires_ms: u64,
+    /// The entry, sealed with the tenant's key.
+    pub sealed: Vec<u8>,
+}
+
+/// Durable entries: they warm a restart and carry semantic entries to other replicas.
+#[async_trait]
+pub trait EntryStore: Send + Sync + 'static {
+    /// Inserts rows; an equal `key` is replaced if the new row is not older.
+    async fn put(&self, rows: &[EntryRow]) -> Result<(), StoreFault>;
+    /// Rows that appeared after `cursor`, in the order of their appearance, at most `limit`, and the cursor behind them.
+    /// A row may be returned twice, none is ever skipped. The first cursor is 0. Expired rows are left out.
+    async fn since(&self, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), StoreFault>;
+    /// Removes rows that expired before `now_ms`; how many.
+    async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault>;
+}
+
+/// Where the tenant secret and the wrapped tenant keys live. Both are compare-and-insert: the first writer wins, and
+/// every caller gets the winner's value.
+#[async_trait]
+pub trait KeyStore: Send + Sync + 'static {
+    /// The deployment's secret, or `candidate` made so if there was none.
+    async fn secret_or_insert(&self, candidate: [u8; 32]) -> Result<[u8; 32], StoreFault>;
+    /// The wrapped key of a tenant's newest epoch, or `wrapped` as epoch 1 if there was none.
+    async fn tenant_key_or_insert(&self, tenant: TenantId, wrapped: &[u8]) -> Result<(u32, Vec<u8>), StoreFault>;
+    /// The wrapped key of one epoch.
+    async fn tenant_key(&self, tenant: TenantId, epoch: u32) -> Result<Option<Vec<u8>>, StoreFault>;
+}
+
+/// An encoder failed; the lookup is a miss.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the encoder failed: {0}")]
+pub struct EmbedFault(pub String);
+
+/// Turns text into a vector of unit length.
+#[async_trait]
+pub trait Embedder: Send + Sync + 'static {
+    /// Identifies weights, tokeniser and dimensions; part of every [`Place`].
+    fn id(&self) -> &str;
+    /// The vector of `text`, L2-normalised.
+    async fn embed(&self, text: &str) -> Result<Arc<[f32]>, EmbedFault>;
+}
+
+/// Where a vector lies: neighbours are searched inside one place only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The hard partition.
+    pub partition: Partition,
+    /// Digest of what the equality gates compare (numbers, ids, quotes, wanted form): only equal buckets can pass them,
+    /// so only those are scanned.
+    pub bucket: u64,
+}
+
+/// A neighbour and its cosine similarity, in `[-1, 1]`, never NaN.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Neighbour {
+    /// The entry.
+    pub id: EntryId,
+    /// Cosine similarity.
+    pub similarity: f32,
+}
+
+/// Vector search in process.
+pub trait VectorIndex: Send + Sync + 'static {
+    /// Adds or replaces a vector.
+    fn insert(&self, place: &Place, id: EntryId, vector: &[f32]);
+    /// At most `k` neighbours at or over `floor`, most similar first.
+    fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour>;
+    /// Removes a vector, if it is there.
+    fn remove(&self, place: &Place, id: EntryId);
+    /// Number of vectors held.
+    fn len(&self) -> usize;
+    /// Whether it holds none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,66 @@
+//! What shipping and reading records needs from a database.
+
+use crate::Record;
+use async_trait::async_trait;
+use signet_types::{LineageId, LogId, TenantId};
+
+/// A writer log as the database knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRow {
+    /// The log.
+    pub log: LogId,
+    /// `<lineage.origin>`, without the log.
+    pub origin: String,
+    /// The epoch of the process that writes it now.
+    pub epoch: u32,
+    /// The raw Ed25519 public key that signs its records.
+    pub attest_key: [u8; 32],
+    /// The seq that the next batch starts with.
+    pub next_seq: u64,
+}
+
+/// Why a batch was not appended.
+#[derive(Debug, thiserror::Error)]
+pub enum ShipFault {
+    /// A later epoch owns the log: this writer must stop for good.
+    #[error("fenced: epoch {found} owns the log, ours is {ours}")]
+    Fenced {
+        /// Our epoch.
+        ours: u32,
+        /// The epoch in the database.
+        found: u32,
+    },
+    /// The batch starts beyond what the database expects; re-read and ship from there.
+    #[error("gap: the database expects seq {expected}, the batch starts at {found}")]
+    Gap {
+        /// `next_seq` in the database.
+        expected: u64,
+        /// First seq of the batch.
+        found: u64,
+    },
+    /// The database holds a different record at a seq that we signed: an alarm, never resolved silently.
+    #[error("equivocation at seq {seq}")]
+    Equivocation {
+        /// The first such seq.
+        seq: u64,
+    },
+    /// Not reachable or refused; trying again later may help. The text is for the log.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// Appends records exactly once and finds them again.
+#[async_trait]
+pub trait RecordStore: Send + Sync + 'static {
+    /// Makes the log known, or takes it over with a higher epoch; returns the row as it now stands.
+    async fn register(&self, log: &LogRow) -> Result<LogRow, ShipFault>;
+    /// Appends a contiguous batch of one log in one transaction under the fence (epoch, `next_seq`). Records below the
+    /// database's `next_seq` are skipped after their leaf hashes were compared. Returns the new `next_seq`.
+    async fn ship(&self, log: LogId, epoch: u32, batch: &[Record]) -> Result<u64, ShipFault>;
+    /// The record with this id if it belongs to `tenant`.
+    async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault>;
+    /// Every log, ordered by id.
+    async fn logs(&self) -> Result<Vec<LogRow>, ShipFault>;
+    /// Records of one log from `from_seq` on in order, at most `limit`; with holes if rows are missing.
+    async fn records(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Record>, ShipFault>;
+}

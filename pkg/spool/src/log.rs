@@ -1,0 +1,69 @@
+//! The writer log as the request path sees it, whatever keeps it.
+
+use signet_lineage::{Position, Record};
+use signet_types::{LineageId, LogId};
+use std::sync::Arc;
+
+/// Why the log took nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LogFault {
+    /// It has reached its bound; the request must be refused before money is spent.
+    #[error("the lineage log is full ({used} of {bound} bytes)")]
+    Full {
+        /// Bytes held.
+        used: u64,
+        /// Bytes allowed.
+        bound: u64,
+    },
+    /// The disk failed; the log takes nothing more until it is opened again.
+    #[error("the lineage log failed: {0}")]
+    Failed(String),
+}
+
+/// Room reserved for the record of a request that was opened. Dropping it gives the room back; the OPEN stays and becomes
+/// an `interrupted` record at the next recovery, so a request that was opened must be closed.
+#[derive(Debug)]
+pub struct Opened {
+    /// The request.
+    pub id: LineageId,
+    /// Bytes reserved.
+    pub reserved: u64,
+}
+
+/// Figures of a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// The seq that the next record gets.
+    pub next_seq: u64,
+    /// Every record below is durable to the mode's level and may be shipped.
+    pub durable_seq: u64,
+    /// Every record below is in the database.
+    pub shipped_seq: u64,
+    /// Bytes held: RAM in `memory`, segments in `spool`.
+    pub bytes: u64,
+}
+
+/// One writer log. Calls are short and synchronous: the request's own thread makes them.
+pub trait RecordLog: Send + Sync + 'static {
+    /// The log's id.
+    fn id(&self) -> LogId;
+    /// The epoch that this process writes.
+    fn epoch(&self) -> u32;
+    /// Records that a request is about to go upstream. On return the OPEN is durable to the mode's level and room for
+    /// its record is reserved. `facts` is what recovery needs to write the `interrupted` record.
+    fn open(&self, id: LineageId, facts: &[u8]) -> Result<Opened, LogFault>;
+    /// Appends one record. `seal` is called once, under the log's lock, with the position that the record gets; it signs.
+    /// On return the record is durable to the mode's level. `opened` is none for answers that went nowhere upstream.
+    fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record)
+    -> Result<Arc<Record>, LogFault>;
+    /// The record with this id, if it is not shipped yet or was shipped lately.
+    fn find(&self, id: LineageId) -> Option<Arc<Record>>;
+    /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any).
+    fn read_from(&self, from_seq: u64, max_records: usize, max_bytes: usize) -> Result<Vec<Arc<Record>>, LogFault>;
+    /// Tells the log that the database holds every record below `next_seq`.
+    fn shipped(&self, next_seq: u64);
+    /// Waits for what was written to be on the disk; called at shutdown.
+    fn sync(&self) -> Result<(), LogFault>;
+    /// The log's figures.
+    fn stats(&self) -> LogStats;
+}
