@@ -44,6 +44,11 @@ impl Partition {
         Self { tenant: parts.tenant, digest }
     }
 
+    /// The partition of a stored row. What the row holds opens only if tenant and digest are the ones it was sealed for.
+    pub const fn from_row(tenant: TenantId, digest: [u8; 32]) -> Self {
+        Self { tenant, digest }
+    }
+
     /// The tenant whose answers these are.
     pub const fn tenant(&self) -> TenantId {
         self.tenant

@@ -4,10 +4,20 @@
 //! lookup that fails or is late is a miss, and a semantic hit must pass every gate. This crate knows no Redis, no SQL
 //! and no HTTP.
 
+mod cache;
+mod entry;
 mod key;
+mod keyring;
 mod ports;
+mod seal;
+mod semantic;
 
+pub use cache::{Ask, Cache, Config, Faults, Lookup, Miss, ReadPolicy};
+pub use entry::{Entry, EntryFault, Source, Stored};
 pub use key::{CacheKey, Partition, PartitionParts};
+pub use keyring::{Keyring, TenantKeys};
 pub use ports::{
     EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, Neighbour, Place, StoreFault, VectorIndex,
 };
+pub use seal::{SealFault, SealKey};
+pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig};

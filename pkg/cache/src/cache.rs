@@ -1,0 +1,250 @@
+//! Lookup and offer: the order of the layers, and nothing that can fail a request.
+
+use crate::entry::Entry;
+use crate::key::{CacheKey, Partition};
+use crate::keyring::Keyring;
+use crate::ports::ExactStore;
+use crate::seal;
+use crate::semantic::{Decision, Mode, Prepared, Semantic};
+use moka::sync::Cache as Moka;
+use signet_types::EntryId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The settings of the exact layers.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// Lifetime of an entry whose caller asked for none.
+    pub ttl: Duration,
+    /// Longest lifetime that a caller can ask for.
+    pub ttl_max: Duration,
+    /// Memory of the in-process layer, in bytes.
+    pub l1_max_bytes: u64,
+    /// Largest entry kept, in bytes.
+    pub max_entry_bytes: usize,
+}
+
+/// Which layers a request may read, and how choosy it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadPolicy {
+    /// The exact layers.
+    pub exact: bool,
+    /// The semantic layer.
+    pub semantic: bool,
+    /// A floor above the configured one.
+    pub floor: Option<f32>,
+    /// Older entries are not wanted.
+    pub max_age_ms: Option<u64>,
+}
+
+/// What is asked of the cache.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    /// Where answers may come from.
+    pub partition: &'a Partition,
+    /// The exact key.
+    pub key: &'a CacheKey,
+    /// The last user text where the request's form allows semantic answers, else the reason.
+    pub question: Result<&'a str, &'static str>,
+    /// What may be read.
+    pub read: ReadPolicy,
+    /// Milliseconds since the Unix epoch.
+    pub now_ms: u64,
+}
+
+/// What the cache says.
+#[derive(Debug)]
+pub enum Lookup {
+    /// The same request was answered before.
+    Exact(Arc<Entry>),
+    /// A question that is the same to every gate was answered before.
+    Semantic(Arc<Entry>, Decision),
+    /// Nothing may be served.
+    Miss(Miss),
+}
+
+/// A miss, and what it takes to fill it.
+#[derive(Debug, Default)]
+pub struct Miss {
+    /// What the semantic layer decided.
+    pub decision: Decision,
+    /// The question made ready, so that it is embedded once.
+    pub prepared: Option<Prepared>,
+}
+
+/// Faults behind the cache; each was a miss.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// The shared exact layer failed or was late.
+    pub shared: AtomicU64,
+    /// A stored value did not open or decode.
+    pub sealed: AtomicU64,
+}
+
+/// All layers.
+pub struct Cache {
+    config: Config,
+    local: Moka<CacheKey, Arc<Entry>, ahash::RandomState>,
+    unapplied: AtomicU64,
+    shared: Option<Arc<dyn ExactStore>>,
+    semantic: Option<Semantic>,
+    keys: Arc<Keyring>,
+    faults: Faults,
+}
+
+impl Cache {
+    /// An empty cache over an optional shared layer and an optional semantic layer.
+    pub fn new(
+        config: Config,
+        shared: Option<Arc<dyn ExactStore>>,
+        semantic: Option<Semantic>,
+        keys: Arc<Keyring>,
+    ) -> Self {
+        let local = Moka::builder()
+            .max_capacity(config.l1_max_bytes)
+            .weigher(|_, entry: &Arc<Entry>| u32::try_from(entry.weight()).unwrap_or(u32::MAX))
+            .time_to_live(config.ttl_max)
+            .build_with_hasher(ahash::RandomState::new());
+        let semantic = semantic.filter(|layer| layer.config().mode != Mode::Off);
+        Self { config, local, unapplied: AtomicU64::new(0), shared, semantic, keys, faults: Faults::default() }
+    }
+
+    /// The settings of the exact layers.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The semantic layer, unless it is off.
+    pub const fn semantic(&self) -> Option<&Semantic> {
+        self.semantic.as_ref()
+    }
+
+    /// Faults so far.
+    pub const fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Entries in the in-process layer, about.
+    pub fn local_entries(&self) -> u64 {
+        self.local.entry_count()
+    }
+
+    /// Looks for an answer: exact in process, exact shared, semantic.
+    pub async fn lookup(&self, ask: &Ask<'_>) -> Lookup {
+        if ask.read.exact
+            && let Some(entry) = self.exact(ask).await
+        {
+            return Lookup::Exact(entry);
+        }
+        let Some(layer) = self.semantic.as_ref() else { return Lookup::Miss(Miss::default()) };
+        let prepared = match ask.question {
+            Ok(text) => layer.prepare(ask.partition, text).await,
+            Err(reason) => Err(reason),
+        };
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(reason) => return Lookup::Miss(ineligible(reason)),
+        };
+        if !ask.read.semantic {
+            return Lookup::Miss(Miss { decision: Decision::default(), prepared: Some(prepared) });
+        }
+        let (key, decision) = layer.decide(&prepared, ask.read.floor, ask.now_ms);
+        if let Some(key) = key
+            && let Some(entry) = self.fetch(ask, &key).await
+        {
+            return Lookup::Semantic(entry, decision);
+        }
+        Lookup::Miss(Miss { decision, prepared: Some(prepared) })
+    }
+
+    async fn exact(&self, ask: &Ask<'_>) -> Option<Arc<Entry>> {
+        self.fetch(ask, ask.key).await
+    }
+
+    async fn fetch(&self, ask: &Ask<'_>, key: &CacheKey) -> Option<Arc<Entry>> {
+        let fits = |entry: &Arc<Entry>| {
+            let age = ask.now_ms.saturating_sub(entry.created_ms);
+            entry.partition == *ask.partition
+                && entry.expires_ms > ask.now_ms
+                && ask.read.max_age_ms.is_none_or(|max| age < max)
+        };
+        if let Some(entry) = self.local.get(key).filter(fits) {
+            return Some(entry);
+        }
+        let entry = self.fetch_shared(ask.partition, key).await.filter(fits)?;
+        self.keep_local(entry.clone());
+        Some(entry)
+    }
+
+    async fn fetch_shared(&self, partition: &Partition, key: &CacheKey) -> Option<Arc<Entry>> {
+        let sealed = match self.shared.as_ref()?.get(key).await {
+            Ok(found) => found?,
+            Err(fault) => {
+                self.faults.shared.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(%fault, "the shared cache did not answer");
+                return None;
+            }
+        };
+        let entry = self.open(partition, key, &sealed).await;
+        if entry.is_none() {
+            self.faults.sealed.fetch_add(1, Ordering::Relaxed);
+        }
+        entry.map(Arc::new)
+    }
+
+    /// Opens a sealed entry; none if it is not one that this place may serve.
+    pub async fn open(&self, partition: &Partition, key: &CacheKey, sealed: &[u8]) -> Option<Entry> {
+        let keys = self.keys.at_epoch(partition.tenant(), seal::epoch_of(sealed)?).await?;
+        let plain = keys.seal.open(partition, key, sealed).ok()?;
+        Entry::decode(*key, *partition, &plain).ok()
+    }
+
+    /// Keeps an entry in process and makes its question findable. Entries over the size limit are left out.
+    pub fn insert(&self, entry: Arc<Entry>, prepared: Option<Prepared>) {
+        if entry.weight() > self.config.max_entry_bytes {
+            return;
+        }
+        if let (Some(layer), Some(prepared)) = (self.semantic.as_ref(), prepared) {
+            layer.insert(entry.id, entry.key, entry.expires_ms, prepared);
+        }
+        self.keep_local(entry);
+    }
+
+    /// Takes in an entry that another process stored, unless ours is newer.
+    pub async fn adopt(&self, entry: Entry, now_ms: u64) {
+        let ours = self.local.get(&entry.key);
+        let known = ours.is_some_and(|held| held.id == entry.id || held.created_ms > entry.created_ms);
+        if known || entry.expires_ms <= now_ms {
+            return;
+        }
+        let prepared = match (self.semantic.as_ref(), entry.question.as_deref()) {
+            (Some(layer), Some(text)) => layer.prepare(&entry.partition, text).await.ok(),
+            _ => None,
+        };
+        self.insert(Arc::new(entry), prepared);
+    }
+
+    /// Forgets an entry in process.
+    pub fn forget(&self, key: &CacheKey, id: EntryId) {
+        self.local.invalidate(key);
+        if let Some(layer) = self.semantic.as_ref() {
+            layer.remove(id);
+        }
+    }
+
+    /// moka applies writes in batches, so that a burst of large entries can overshoot its capacity; applying them each
+    /// sixteenth of the budget bounds the overshoot.
+    fn keep_local(&self, entry: Arc<Entry>) {
+        let weight = entry.weight() as u64;
+        self.local.insert(entry.key, entry);
+        if self.unapplied.fetch_add(weight, Ordering::Relaxed) + weight > self.config.l1_max_bytes / 16 {
+            self.unapplied.store(0, Ordering::Relaxed);
+            self.local.run_pending_tasks();
+        }
+    }
+}
+
+fn ineligible(reason: &'static str) -> Miss {
+    Miss { decision: Decision { ineligible: Some(reason), ..Decision::default() }, prepared: None }
+}

@@ -1,0 +1,122 @@
+//! Tenant keys: 32 random bytes a tenant and epoch, wrapped by the deployment's secret and kept in the store by
+//! compare-and-insert, so that every replica uses the same ones.
+
+use crate::ports::{KeyStore, StoreFault};
+use crate::seal::{self, SealKey};
+use hmac::{Hmac, KeyInit, Mac};
+use moka::sync::Cache as Moka;
+use sha2::Sha256;
+use signet_types::{Secret, TenantId};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tenants whose keys are kept in memory; others are fetched again.
+const HELD: u64 = 100_000;
+/// How long a key that could not be stored is used before the store is asked again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// One tenant's keys of one epoch.
+#[derive(Debug)]
+pub struct TenantKeys {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The epoch, from 1; 0 for a key that could not be stored.
+    pub epoch: u32,
+    /// The 32 bytes from which commitments and fingerprints are derived.
+    pub root: Secret<[u8; 32]>,
+    /// Seals cache values.
+    pub seal: SealKey,
+    /// The wrapped key, where it could not be stored: it must ride in the record, and nothing may be cached.
+    pub unstored: Option<Vec<u8>>,
+}
+
+/// Finds and makes tenant keys.
+pub struct Keyring {
+    store: Arc<dyn KeyStore>,
+    secret: Secret<[u8; 32]>,
+    current: Moka<TenantId, Arc<TenantKeys>>,
+    unstored: Moka<TenantId, Arc<TenantKeys>>,
+    older: Moka<(TenantId, u32), Arc<TenantKeys>>,
+}
+
+impl Keyring {
+    /// A ring under `secret`, the deployment's secret, equal on all replicas.
+    pub fn new(store: Arc<dyn KeyStore>, secret: [u8; 32]) -> Self {
+        Self {
+            store,
+            secret: Secret::new(secret),
+            current: Moka::new(HELD),
+            unstored: Moka::builder().max_capacity(HELD).time_to_live(RETRY).build(),
+            older: Moka::new(HELD),
+        }
+    }
+
+    /// The tenant of a credential: HMAC-SHA-256 under the secret, cut to 16 bytes.
+    pub fn tenant_of(&self, kind: &str, credential: &[u8]) -> TenantId {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.expose()).expect("HMAC takes any key length");
+        mac.update(b"signet/tenant/v1\0");
+        mac.update(kind.as_bytes());
+        mac.update(&[0]);
+        mac.update(credential);
+        let full: [u8; 32] = mac.finalize().into_bytes().into();
+        TenantId::from_bytes(full[..16].try_into().expect("16 of 32 bytes"))
+    }
+
+    /// The tenant's current keys. Never fails: where the store cannot be asked the key is a fresh one that is marked
+    /// `unstored`.
+    pub async fn current(&self, tenant: TenantId) -> Arc<TenantKeys> {
+        if let Some(keys) = self.current.get(&tenant).or_else(|| self.unstored.get(&tenant)) {
+            return keys;
+        }
+        match self.stored(tenant).await {
+            Ok(keys) => {
+                self.current.insert(tenant, keys.clone());
+                keys
+            }
+            Err(fault) => {
+                tracing::warn!(%tenant, %fault, "the tenant key cannot be stored; this tenant is not cached");
+                let keys = Arc::new(self.fresh(tenant));
+                self.unstored.insert(tenant, keys.clone());
+                keys
+            }
+        }
+    }
+
+    /// The key that sealed a value of `epoch`; none where it cannot be had.
+    pub async fn at_epoch(&self, tenant: TenantId, epoch: u32) -> Option<Arc<TenantKeys>> {
+        if let Some(keys) = self.current.get(&tenant).filter(|keys| keys.epoch == epoch) {
+            return Some(keys);
+        }
+        if let Some(keys) = self.older.get(&(tenant, epoch)) {
+            return Some(keys);
+        }
+        let wrapped = self.store.tenant_key(tenant, epoch).await.ok().flatten()?;
+        let keys = Arc::new(self.open(tenant, epoch, &wrapped).ok()?);
+        self.older.insert((tenant, epoch), keys.clone());
+        Some(keys)
+    }
+
+    async fn stored(&self, tenant: TenantId) -> Result<Arc<TenantKeys>, StoreFault> {
+        let wrapped = seal::wrap(self.secret.expose(), tenant, &random());
+        let (epoch, winner) = self.store.tenant_key_or_insert(tenant, &wrapped).await?;
+        self.open(tenant, epoch, &winner).map(Arc::new)
+    }
+
+    fn open(&self, tenant: TenantId, epoch: u32, wrapped: &[u8]) -> Result<TenantKeys, StoreFault> {
+        let root = seal::unwrap(self.secret.expose(), tenant, wrapped)
+            .map_err(|_| StoreFault::Corrupt("a tenant key is wrapped by another secret".to_owned()))?;
+        Ok(TenantKeys { tenant, epoch, seal: SealKey::derive(&root, epoch), root: Secret::new(root), unstored: None })
+    }
+
+    fn fresh(&self, tenant: TenantId) -> TenantKeys {
+        let root = random();
+        let unstored = Some(seal::wrap(self.secret.expose(), tenant, &root));
+        TenantKeys { tenant, epoch: 0, seal: SealKey::derive(&root, 0), root: Secret::new(root), unstored }
+    }
+}
+
+fn random() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the operating system gives entropy");
+    bytes
+}

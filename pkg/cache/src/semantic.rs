@@ -1,0 +1,235 @@
+//! The semantic layer: which stored question, if any, is the one being asked?
+//!
+//! Two tiers, each of which may only say "no" to the next: the same words in the same order class, then the nearest
+//! vectors at or over the floor. A candidate of either tier must pass every gate. The layer holds questions and keys, not
+//! answers: the answer is fetched from the exact layer, so its memory stays within that layer's budget.
+
+use crate::gates;
+use crate::key::{CacheKey, Partition};
+use crate::ports::{Embedder, Place, VectorIndex};
+use crate::question::Question;
+use parking_lot::RwLock;
+use signet_types::EntryId;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+type Words = ([u8; 32], [u8; 32]);
+type Map<K, V> = std::collections::HashMap<K, V, ahash::RandomState>;
+
+/// Neighbours that are shown to the gates; the next ones are less similar and were refused for a reason that is likely
+/// to hold for them too.
+const CANDIDATES: usize = 8;
+
+/// Whether semantic hits are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Not consulted and not filled.
+    Off,
+    /// Decided, counted and recorded, but the fresh answer is served.
+    Shadow,
+    /// Served.
+    On,
+}
+
+/// The settings of the semantic layer.
+#[derive(Debug, Clone, Copy)]
+pub struct SemanticConfig {
+    /// Whether hits are served.
+    pub mode: Mode,
+    /// Cosine similarity that a vector neighbour needs at least, in `(0, 1]`; a caller may only raise it.
+    pub floor: f32,
+    /// Questions held at most; beyond it the oldest leaves.
+    pub max_entries: usize,
+}
+
+/// What was decided, as it was decided; rides in the record.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Decision {
+    /// `same-words` or `vector` where a candidate passed.
+    pub tier: Option<&'static str>,
+    /// Similarity of the best candidate, passed or refused.
+    pub similarity: Option<f32>,
+    /// The floor in force.
+    pub floor: Option<f32>,
+    /// The gate that refused the best candidate.
+    pub refused_by: Option<&'static str>,
+    /// Why the question was not eligible.
+    pub ineligible: Option<&'static str>,
+    /// The candidate would have been served, but the mode is shadow.
+    pub shadowed: bool,
+}
+
+/// A question made ready: read, and embedded once for lookup and insertion.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    question: Arc<Question>,
+    words: Words,
+    place: Place,
+    vector: Option<Arc<[f32]>>,
+}
+
+struct Held {
+    prepared: Prepared,
+    key: CacheKey,
+    expires_ms: u64,
+}
+
+#[derive(Default)]
+struct State {
+    by_id: Map<EntryId, Held>,
+    by_words: Map<Words, EntryId>,
+    order: VecDeque<EntryId>,
+}
+
+/// The layer.
+pub struct Semantic {
+    config: SemanticConfig,
+    embedder: Arc<dyn Embedder>,
+    index: Arc<dyn VectorIndex>,
+    state: RwLock<State>,
+}
+
+impl Semantic {
+    /// An empty layer.
+    pub fn new(config: SemanticConfig, embedder: Arc<dyn Embedder>, index: Arc<dyn VectorIndex>) -> Self {
+        Self { config, embedder, index, state: RwLock::default() }
+    }
+
+    /// Its settings.
+    pub const fn config(&self) -> &SemanticConfig {
+        &self.config
+    }
+
+    /// The encoder's identity.
+    pub fn encoder(&self) -> &str {
+        self.embedder.id()
+    }
+
+    /// Reads and embeds `text`; the reason where it may not be judged. An encoder fault is such a reason.
+    pub async fn prepare(&self, partition: &Partition, text: &str) -> Result<Prepared, &'static str> {
+        let question = Question::read(text).map_err(|reason| reason.as_str())?;
+        let words = (*partition.as_bytes(), question.same_words());
+        let place = Place { partition: *partition, bucket: question.bucket() };
+        let vector = match self.embedder.embed(text).await {
+            Ok(vector) => Some(vector),
+            Err(fault) => {
+                tracing::debug!(%fault, "the question was not embedded");
+                None
+            }
+        };
+        Ok(Prepared { question: Arc::new(question), words, place, vector })
+    }
+
+    /// The best stored question that passes, and the decision whatever it was.
+    pub fn decide(&self, asked: &Prepared, floor: Option<f32>, now_ms: u64) -> (Option<CacheKey>, Decision) {
+        let floor = floor.map_or(self.config.floor, |raised| raised.max(self.config.floor));
+        let mut decision = Decision { floor: Some(floor), ..Decision::default() };
+        let found = self
+            .same_words(asked, now_ms, &mut decision)
+            .or_else(|| self.neighbours(asked, floor, now_ms, &mut decision));
+        decision.shadowed = found.is_some() && self.config.mode == Mode::Shadow;
+        (found.filter(|_| self.config.mode == Mode::On), decision)
+    }
+
+    fn same_words(&self, asked: &Prepared, now_ms: u64, decision: &mut Decision) -> Option<CacheKey> {
+        let state = self.state.read();
+        let held = state.by_words.get(&asked.words).and_then(|id| state.by_id.get(id))?;
+        let passes = judge_held(asked, held, 1.0, now_ms, decision)?;
+        decision.tier = Some("same-words");
+        Some(passes)
+    }
+
+    fn neighbours(&self, asked: &Prepared, floor: f32, now_ms: u64, decision: &mut Decision) -> Option<CacheKey> {
+        let vector = asked.vector.as_ref()?;
+        let near = self.index.nearest(&asked.place, vector, CANDIDATES, floor);
+        let state = self.state.read();
+        for neighbour in near {
+            let Some(held) = state.by_id.get(&neighbour.id) else { continue };
+            if let Some(key) = judge_held(asked, held, neighbour.similarity, now_ms, decision) {
+                decision.tier = Some("vector");
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// Makes an answered question findable. An older question of the same words in the same partition gives way.
+    pub fn insert(&self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
+        let mut leaving = Vec::new();
+        let vector = prepared.vector.clone();
+        let place = prepared.place;
+        {
+            let mut state = self.state.write();
+            if let Some(before) = state.by_words.insert(prepared.words, id) {
+                leaving.extend(state.forget(before));
+            }
+            state.by_id.insert(id, Held { prepared, key, expires_ms });
+            state.order.push_back(id);
+            while state.by_id.len() > self.config.max_entries {
+                let Some(oldest) = state.order.pop_front() else { break };
+                leaving.extend(state.forget(oldest));
+            }
+            state.trim_order();
+        }
+        for (gone, from) in leaving {
+            self.index.remove(&from, gone);
+        }
+        if let Some(vector) = vector {
+            self.index.insert(&place, id, &vector);
+        }
+    }
+
+    /// Forgets a question.
+    pub fn remove(&self, id: EntryId) {
+        let gone = self.state.write().forget(id);
+        if let Some((id, place)) = gone {
+            self.index.remove(&place, id);
+        }
+    }
+
+    /// Number of questions held.
+    pub fn len(&self) -> usize {
+        self.state.read().by_id.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn judge_held(asked: &Prepared, held: &Held, similarity: f32, now_ms: u64, out: &mut Decision) -> Option<CacheKey> {
+    if held.expires_ms <= now_ms || held.prepared.place.partition != asked.place.partition {
+        return None;
+    }
+    let verdict = gates::judge(&asked.question, &held.prepared.question);
+    let first = out.similarity.is_none();
+    if let Err(refusal) = verdict {
+        if first {
+            out.similarity = Some(similarity);
+            out.refused_by = Some(refusal.gate.as_str());
+        }
+        return None;
+    }
+    out.similarity = Some(similarity);
+    out.refused_by = None;
+    Some(held.key)
+}
+
+impl State {
+    fn forget(&mut self, id: EntryId) -> Option<(EntryId, Place)> {
+        let held = self.by_id.remove(&id)?;
+        if self.by_words.get(&held.prepared.words) == Some(&id) {
+            self.by_words.remove(&held.prepared.words);
+        }
+        Some((id, held.prepared.place))
+    }
+
+    /// Replaced questions leave their id behind in `order`; drop those once they outnumber the live ones.
+    fn trim_order(&mut self) {
+        if self.order.len() > 64 + 2 * self.by_id.len() {
+            let live = &self.by_id;
+            self.order.retain(|id| live.contains_key(id));
+        }
+    }
+}

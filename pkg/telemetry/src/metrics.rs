@@ -1,0 +1,307 @@
+//! The metrics of the contract, in OpenMetrics text.
+//!
+//! Handles that every request touches are resolved once; label sets are closed, so that no caller can grow them.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::time::Duration;
+
+/// The steps of a request, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Step {
+    /// Address and token bucket.
+    Admit,
+    /// Reading the body.
+    Read,
+    /// Caller and tenant keys.
+    Identify,
+    /// Parsing and deriving the cache key.
+    Parse,
+    /// The exact and semantic caches.
+    Cache,
+    /// Opening the record, before money is spent.
+    Open,
+    /// The provider, up to the end of a whole answer or the head of a stream.
+    Upstream,
+    /// Signing and appending the record.
+    Attest,
+    /// Filling the in-process caches.
+    Store,
+}
+
+const STEPS: [(Step, &str); 9] = [
+    (Step::Admit, "admit"),
+    (Step::Read, "read"),
+    (Step::Identify, "identify"),
+    (Step::Parse, "parse"),
+    (Step::Cache, "cache"),
+    (Step::Open, "open"),
+    (Step::Upstream, "upstream"),
+    (Step::Attest, "attest"),
+    (Step::Store, "store"),
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    endpoint: &'static str,
+    status: u16,
+    cache: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DurationLabels {
+    endpoint: &'static str,
+    cache: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StepLabels {
+    step: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProviderLabels {
+    provider: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    tier: &'static str,
+    verdict: &'static str,
+}
+
+macro_rules! one_label {
+    ($($type:ident { $label:ident }),*) => { $(
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+        struct $type {
+            $label: &'static str,
+        }
+    )* };
+}
+one_label!(
+    Layer { layer },
+    Dimension { dimension },
+    OutcomeLabel { outcome },
+    KindLabel { kind },
+    QueueLabel { queue },
+    FaultLabel { fault }
+);
+
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// From 10 us to 10 minutes, four buckets a decade.
+fn seconds() -> Histogram {
+    const BOUNDS: [f64; 26] = [
+        10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1.0, 2.0,
+        5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0,
+    ];
+    Histogram::new(BOUNDS)
+}
+
+/// All metrics of the process.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Histograms<DurationLabels>,
+    steps: Vec<Histogram>,
+    upstream: Histograms<ProviderLabels>,
+    ttft: Histograms<ProviderLabels>,
+    entries: Family<Layer, Gauge>,
+    decisions: Family<DecisionLabels, Counter>,
+    limited: Family<Dimension, Counter>,
+    records: Family<OutcomeLabel, Counter>,
+    tokens: Family<KindLabel, Counter>,
+    dropped: Family<QueueLabel, Counter>,
+    faults: Family<FaultLabel, Gauge>,
+    spool_bytes: Gauge,
+    lag: Gauge<f64, std::sync::atomic::AtomicU64>,
+    panics: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Registers every metric.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("signet");
+        let requests = Family::default();
+        registry.register("requests", "Requests by endpoint, status and cache verdict", requests.clone());
+        let durations = Histograms::new_with_constructor(seconds as fn() -> Histogram);
+        let durations_help = "From a request's head to the end of its answer";
+        registry.register_with_unit("request_duration", durations_help, Unit::Seconds, durations.clone());
+        let step_family = Histograms::new_with_constructor(seconds as fn() -> Histogram);
+        registry.register_with_unit(
+            "step_duration",
+            "Time in each step of the pipeline",
+            Unit::Seconds,
+            step_family.clone(),
+        );
+        let steps = STEPS.iter().map(|(_, step)| step_family.get_or_create(&StepLabels { step }).clone()).collect();
+        let upstream = Histograms::new_with_constructor(seconds as fn() -> Histogram);
+        registry.register_with_unit("upstream_duration", "Provider calls", Unit::Seconds, upstream.clone());
+        let ttft = Histograms::new_with_constructor(seconds as fn() -> Histogram);
+        registry.register_with_unit("upstream_ttft", "Time to the provider's first byte", Unit::Seconds, ttft.clone());
+        let entries = Family::default();
+        registry.register("cache_entries", "Entries held", entries.clone());
+        let decisions = Family::default();
+        registry.register("semantic_decisions", "Verdicts of the semantic layer", decisions.clone());
+        let limited = Family::default();
+        registry.register("limited", "Requests refused by a limit", limited.clone());
+        let records = Family::default();
+        registry.register("lineage_records", "Lineage records written", records.clone());
+        let tokens = Family::default();
+        registry.register("tokens", "Tokens, by kind", tokens.clone());
+        let dropped = Family::default();
+        registry.register("queue_dropped", "Items that a full queue dropped", dropped.clone());
+        let faults = Family::default();
+        registry.register("cache_faults", "Cache faults that were served as misses", faults.clone());
+        let spool_bytes = Gauge::default();
+        registry.register("spool_bytes", "Bytes in the lineage log", spool_bytes.clone());
+        let lag = Gauge::default();
+        registry.register("shipped_lag_seconds", "Age of the oldest record not yet in the database", lag.clone());
+        let panics = Counter::default();
+        registry.register("panics", "Requests that ended in a panic", panics.clone());
+        Self {
+            registry,
+            requests,
+            durations,
+            steps,
+            upstream,
+            ttft,
+            entries,
+            decisions,
+            limited,
+            records,
+            tokens,
+            dropped,
+            faults,
+            spool_bytes,
+            lag,
+            panics,
+        }
+    }
+
+    /// Counts a finished request.
+    pub fn request(&self, endpoint: &'static str, status: u16, cache: &'static str, took: Duration) {
+        self.requests.get_or_create(&RequestLabels { endpoint, status, cache }).inc();
+        self.durations.get_or_create(&DurationLabels { endpoint, cache }).observe(took.as_secs_f64());
+    }
+
+    /// Observes one step.
+    pub fn step(&self, step: Step, took: Duration) {
+        self.steps[step as usize].observe(took.as_secs_f64());
+    }
+
+    /// Observes a provider call.
+    pub fn upstream(&self, provider: &str, ttft: Duration, total: Duration) {
+        let labels = ProviderLabels { provider: provider.to_owned() };
+        self.upstream.get_or_create(&labels).observe(total.as_secs_f64());
+        self.ttft.get_or_create(&labels).observe(ttft.as_secs_f64());
+    }
+
+    /// Sets the number of entries of a cache layer.
+    pub fn cache_entries(&self, layer: &'static str, entries: u64) {
+        self.entries.get_or_create(&Layer { layer }).set(i64::try_from(entries).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a verdict of the semantic layer.
+    pub fn semantic(&self, tier: &'static str, verdict: &'static str) {
+        self.decisions.get_or_create(&DecisionLabels { tier, verdict }).inc();
+    }
+
+    /// Counts a refusal by a limit.
+    pub fn limited(&self, dimension: &'static str) {
+        self.limited.get_or_create(&Dimension { dimension }).inc();
+    }
+
+    /// Counts a lineage record.
+    pub fn record(&self, outcome: &'static str) {
+        self.records.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// Counts tokens: `input`, `output`, `input_saved`, `output_saved`.
+    pub fn tokens(&self, kind: &'static str, tokens: u64) {
+        self.tokens.get_or_create(&KindLabel { kind }).inc_by(tokens);
+    }
+
+    /// Counts items that a full queue dropped.
+    pub fn dropped(&self, queue: &'static str, items: u64) {
+        self.dropped.get_or_create(&QueueLabel { queue }).inc_by(items);
+    }
+
+    /// Sets the number of cache faults of one kind so far.
+    pub fn cache_faults(&self, fault: &'static str, count: u64) {
+        self.faults.get_or_create(&FaultLabel { fault }).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Sets size and lag of the lineage log.
+    pub fn spool(&self, bytes: u64, lag: Duration) {
+        self.spool_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.lag.set(lag.as_secs_f64());
+    }
+
+    /// Counts a panic.
+    pub fn panicked(&self) {
+        self.panics.inc();
+    }
+
+    /// The OpenMetrics text of everything.
+    pub fn encode(&self) -> String {
+        let mut out = String::new();
+        encode(&mut out, &self.registry).expect("writing to a String does not fail");
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_those_of_the_contract() {
+        let metrics = Metrics::new();
+        metrics.request("chat", 200, "MISS", Duration::from_millis(3));
+        metrics.step(Step::Attest, Duration::from_micros(20));
+        metrics.upstream("openai", Duration::from_millis(1), Duration::from_millis(2));
+        metrics.semantic("vector", "hit");
+        metrics.limited("ip");
+        metrics.record("complete");
+        metrics.tokens("input", 7);
+        metrics.cache_entries("local", 2);
+        metrics.spool(10, Duration::from_millis(1500));
+        let text = metrics.encode();
+        for line in [
+            "signet_requests_total{endpoint=\"chat\",status=\"200\",cache=\"MISS\"} 1",
+            "signet_request_duration_seconds_count{endpoint=\"chat\",cache=\"MISS\"} 1",
+            "signet_step_duration_seconds_count{step=\"attest\"} 1",
+            "signet_upstream_duration_seconds_count{provider=\"openai\"} 1",
+            "signet_upstream_ttft_seconds_count{provider=\"openai\"} 1",
+            "signet_cache_entries{layer=\"local\"} 2",
+            "signet_semantic_decisions_total{tier=\"vector\",verdict=\"hit\"} 1",
+            "signet_limited_total{dimension=\"ip\"} 1",
+            "signet_lineage_records_total{outcome=\"complete\"} 1",
+            "signet_spool_bytes 10",
+            "signet_shipped_lag_seconds 1.5",
+            "signet_tokens_total{kind=\"input\"} 7",
+        ] {
+            assert!(text.contains(line), "{line} is missing from:\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_step_has_its_own_histogram() {
+        for (index, (step, _)) in STEPS.iter().enumerate() {
+            assert_eq!(*step as usize, index);
+        }
+    }
+}
