@@ -167,7 +167,7 @@ impl Cache {
             let age = ask.now_ms.saturating_sub(entry.created_ms);
             entry.partition == *ask.partition
                 && entry.expires_ms > ask.now_ms
-                && ask.read.max_age_ms.is_none_or(|max| age < max)
+                && ask.read.max_age_ms.is_none_or(|max| age <= max)
         };
         if let Some(entry) = self.local.get(key).filter(fits) {
             return Some(entry);
@@ -209,6 +209,11 @@ impl Cache {
             layer.insert(entry.id, entry.key, entry.expires_ms, prepared);
         }
         self.keep_local(entry);
+    }
+
+    /// Whether this very entry is held in process.
+    pub fn holds(&self, key: &CacheKey, id: EntryId) -> bool {
+        self.local.get(key).is_some_and(|held| held.id == id)
     }
 
     /// Takes in an entry that another process stored, unless ours is newer.

@@ -6,9 +6,11 @@ use crate::seal::{self, SealKey};
 use hmac::{Hmac, KeyInit, Mac};
 use moka::sync::Cache as Moka;
 use sha2::Sha256;
+use signet_lineage::TenantKey;
 use signet_types::{Secret, TenantId};
 use std::sync::Arc;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// Tenants whose keys are kept in memory; others are fetched again.
 const HELD: u64 = 100_000;
@@ -22,8 +24,8 @@ pub struct TenantKeys {
     pub tenant: TenantId,
     /// The epoch, from 1; 0 for a key that could not be stored.
     pub epoch: u32,
-    /// The 32 bytes from which commitments and fingerprints are derived.
-    pub root: Secret<[u8; 32]>,
+    /// Makes commitments and fingerprints.
+    pub proof: TenantKey,
     /// Seals cache values.
     pub seal: SealKey,
     /// The wrapped key, where it could not be stored: it must ride in the record, and nothing may be cached.
@@ -96,6 +98,11 @@ impl Keyring {
         Some(keys)
     }
 
+    /// Keys for records of callers that never became known: tenant zero, random, of this process only.
+    pub fn for_nobody(&self) -> TenantKeys {
+        self.fresh(TenantId::from_bytes([0; 16]))
+    }
+
     async fn stored(&self, tenant: TenantId) -> Result<Arc<TenantKeys>, StoreFault> {
         let wrapped = seal::wrap(self.secret.expose(), tenant, &random());
         let (epoch, winner) = self.store.tenant_key_or_insert(tenant, &wrapped).await?;
@@ -105,13 +112,25 @@ impl Keyring {
     fn open(&self, tenant: TenantId, epoch: u32, wrapped: &[u8]) -> Result<TenantKeys, StoreFault> {
         let root = seal::unwrap(self.secret.expose(), tenant, wrapped)
             .map_err(|_| StoreFault::Corrupt("a tenant key is wrapped by another secret".to_owned()))?;
-        Ok(TenantKeys { tenant, epoch, seal: SealKey::derive(&root, epoch), root: Secret::new(root), unstored: None })
+        Ok(TenantKeys {
+            tenant,
+            epoch,
+            seal: SealKey::derive(&root, epoch),
+            proof: TenantKey::from_bytes(Zeroizing::new(root)),
+            unstored: None,
+        })
     }
 
     fn fresh(&self, tenant: TenantId) -> TenantKeys {
         let root = random();
         let unstored = Some(seal::wrap(self.secret.expose(), tenant, &root));
-        TenantKeys { tenant, epoch: 0, seal: SealKey::derive(&root, 0), root: Secret::new(root), unstored }
+        TenantKeys {
+            tenant,
+            epoch: 0,
+            seal: SealKey::derive(&root, 0),
+            proof: TenantKey::from_bytes(Zeroizing::new(root)),
+            unstored,
+        }
     }
 }
 

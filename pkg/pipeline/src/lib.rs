@@ -1,1 +1,27 @@
-//! pipeline
+//! The life of one request, top to bottom: who asks, may they, was it answered before, who answers now, what is the
+//! record, what is kept. It knows no status code of its own making, no Redis, no SQL and no server.
+
+mod chat;
+mod control;
+mod exchange;
+mod fault;
+mod fill;
+mod flight;
+mod head;
+mod landing;
+mod live;
+mod persist;
+mod pipeline;
+mod recorder;
+mod records;
+mod reply;
+mod ship;
+
+pub use fault::{BoxError, Fault};
+pub use head::{BodyFault, Head};
+pub use live::{Cut, Live};
+pub use persist::{Carrier, Outbox, Tail, outbox};
+pub use pipeline::{AuthMode, Face, Faces, Parts, Pipeline, Settings};
+pub use recorder::{Attested, Recorder, Voice};
+pub use reply::{Reply, ReplyBody};
+pub use ship::{ShipEnd, Shipper};

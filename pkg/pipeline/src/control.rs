@@ -1,0 +1,199 @@
+//! What a caller may ask of the cache, by request header. A value that cannot be read is the caller's fault, never
+//! silently ignored: `no-stroe` must not store.
+
+use crate::fault::Fault;
+use http::HeaderMap;
+use signet_cache::ReadPolicy;
+use std::time::Duration;
+
+/// The caller's wishes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Controls {
+    /// Neither read, nor stored, nor coalesced.
+    pub(crate) bypass: bool,
+    /// Read nothing, store the fresh answer.
+    pub(crate) refresh: bool,
+    /// Answer from the cache or not at all.
+    pub(crate) only_if_cached: bool,
+    /// No semantic answers.
+    pub(crate) exact_only: bool,
+    /// Older answers are not wanted.
+    pub(crate) max_age: Option<Duration>,
+    /// Lifetime of the entry that this answer makes.
+    pub(crate) ttl: Option<Duration>,
+    /// Raises the similarity floor.
+    pub(crate) similarity_min: Option<f32>,
+    /// Separates the caller's own caches.
+    pub(crate) namespace: String,
+}
+
+const NAMESPACE_MAX: usize = 128;
+
+impl Controls {
+    /// Reads the headers of the contract.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] names the header that cannot be read.
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, Fault> {
+        let mut controls = Self {
+            bypass: false,
+            refresh: false,
+            only_if_cached: false,
+            exact_only: false,
+            max_age: None,
+            ttl: one(headers, "x-cache-ttl")?.map(seconds("X-Cache-TTL")).transpose()?,
+            similarity_min: one(headers, "x-cache-similarity-min")?.map(similarity).transpose()?,
+            namespace: one(headers, "x-cache-namespace")?.map(namespace).transpose()?.unwrap_or_default(),
+        };
+        controls.directives(headers)?;
+        match one(headers, "x-cache-mode")? {
+            None | Some("semantic") => {}
+            Some("exact") => controls.exact_only = true,
+            Some("off") => controls.bypass = true,
+            Some(_) => return Err(bad("X-Cache-Mode", "is off, exact or semantic")),
+        }
+        Ok(controls)
+    }
+
+    /// Cache-Control of the request (RFC 9111 §5.2.1). Unknown directives are ignored, as the RFC demands.
+    fn directives(&mut self, headers: &HeaderMap) -> Result<(), Fault> {
+        for value in headers.get_all(http::header::CACHE_CONTROL) {
+            let text = value.to_str().map_err(|_| bad("Cache-Control", "is ASCII"))?;
+            for directive in text.split(',').map(str::trim) {
+                let (name, argument) = directive.split_once('=').map_or((directive, None), |(n, a)| (n, Some(a)));
+                match (name.to_ascii_lowercase().as_str(), argument) {
+                    ("no-store", _) => self.bypass = true,
+                    ("no-cache", _) => self.refresh = true,
+                    ("only-if-cached", _) => self.only_if_cached = true,
+                    ("max-age", Some(text)) => {
+                        let age = seconds("Cache-Control")(text.trim_matches('"'))?;
+                        self.refresh |= age.is_zero();
+                        self.max_age = Some(age);
+                    }
+                    ("max-age", None) => return Err(bad("Cache-Control", "has max-age=SECONDS")),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which layers may be read.
+    pub(crate) fn read_policy(&self) -> ReadPolicy {
+        let open = !self.bypass && !self.refresh;
+        ReadPolicy {
+            exact: open,
+            semantic: open && !self.exact_only,
+            floor: self.similarity_min,
+            max_age_ms: self.max_age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+fn bad(header: &'static str, reason: &str) -> Fault {
+    Fault::invalid(format!("The request header {header} cannot be used: it {reason}."), Some(header))
+}
+
+/// The header's one value; more than one is ambiguous.
+fn one<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Fault> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(bad(name, "is sent once"));
+    }
+    value.to_str().map(|text| Some(text.trim())).map_err(|_| bad(name, "is ASCII"))
+}
+
+/// Delta-seconds (RFC 9111 §1.2.2); values too large to hold are as long as can be.
+fn seconds(header: &'static str) -> impl Fn(&str) -> Result<Duration, Fault> {
+    move |text| {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        digits
+            .then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
+            .ok_or_else(|| bad(header, "has whole seconds"))
+    }
+}
+
+fn similarity(text: &str) -> Result<f32, Fault> {
+    let value: Option<f32> = text.parse().ok();
+    value.filter(|v| (0.0..=1.0).contains(v)).ok_or_else(|| bad("X-Cache-Similarity-Min", "is a number from 0 to 1"))
+}
+
+fn namespace(text: &str) -> Result<String, Fault> {
+    let good = text.len() <= NAMESPACE_MAX && text.bytes().all(|b| b.is_ascii_graphic());
+    good.then(|| text.to_owned()).ok_or_else(|| bad("X-Cache-Namespace", "has up to 128 visible ASCII characters"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    fn read(headers: &[(&str, &str)]) -> Result<Controls, Fault> {
+        let map = headers
+            .iter()
+            .map(|(name, value)| {
+                let name: HeaderName = name.parse().expect("a header name");
+                (name, HeaderValue::from_str(value).expect("a header value"))
+            })
+            .fold(HeaderMap::new(), |mut map, (name, value)| {
+                map.append(name, value);
+                map
+            });
+        Controls::read(&map)
+    }
+
+    fn good(headers: &[(&str, &str)]) -> Controls {
+        read(headers).expect("readable headers")
+    }
+
+    #[test]
+    fn no_header_reads_every_layer() {
+        let policy = good(&[]).read_policy();
+        assert!(policy.exact && policy.semantic);
+    }
+
+    #[test]
+    fn no_store_and_mode_off_bypass() {
+        assert!(good(&[("cache-control", "no-store")]).bypass);
+        assert!(good(&[("x-cache-mode", "off")]).bypass);
+    }
+
+    #[test]
+    fn no_cache_and_max_age_zero_refresh_but_do_not_bypass() {
+        for value in ["no-cache", "max-age=0", "private, Max-Age=0"] {
+            let controls = good(&[("cache-control", value)]);
+            assert!(controls.refresh && !controls.bypass, "{value}");
+            assert!(!controls.read_policy().exact, "{value}");
+        }
+    }
+
+    #[test]
+    fn exact_mode_leaves_the_semantic_layer_out() {
+        let policy = good(&[("x-cache-mode", "exact")]).read_policy();
+        assert!(policy.exact && !policy.semantic);
+    }
+
+    #[test]
+    fn unreadable_values_are_the_callers_fault() {
+        for (name, value) in [
+            ("x-cache-mode", "on"),
+            ("x-cache-ttl", "1h"),
+            ("x-cache-ttl", "-1"),
+            ("x-cache-similarity-min", "NaN"),
+            ("x-cache-similarity-min", "1.01"),
+            ("cache-control", "max-age=soon"),
+            ("cache-control", "max-age"),
+            ("x-cache-namespace", "a b"),
+        ] {
+            assert!(matches!(read(&[(name, value)]), Err(Fault::Invalid { .. })), "{name}: {value}");
+        }
+        assert!(read(&[("x-cache-ttl", "1"), ("x-cache-ttl", "2")]).is_err(), "two values are ambiguous");
+    }
+
+    #[test]
+    fn unknown_directives_are_ignored() {
+        let controls = good(&[("cache-control", "min-fresh=5, foo")]);
+        assert!(!controls.bypass && !controls.refresh);
+    }
+}

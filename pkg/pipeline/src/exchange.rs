@@ -1,0 +1,366 @@
+//! One exchange with a caller, from its head to its record.
+//!
+//! Whatever happens to the request's future, exactly one record is written: by [`Exchange::close`] when the answer ends, or
+//! by `Drop` when the caller has left or a step panicked.
+
+use crate::fault::Fault;
+use crate::head::Head;
+use crate::recorder::{Attested, Recorder};
+use crate::reply::Timing;
+use signet_cache::TenantKeys;
+use signet_lineage::{
+    CacheFacts, Caller, Draft, Exchange as Facts, Fingerprint, Forwarded, HttpFacts, Kind, LimitFacts, ModelFacts,
+    OpenFacts, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey, Times, UsageFacts,
+};
+use signet_spool::Opened;
+use signet_telemetry::Metrics;
+use signet_types::LineageId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What an endpoint is called in metrics, records and routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Metric label and record field.
+    pub name: &'static str,
+    /// Path.
+    pub route: &'static str,
+}
+
+/// The endpoints that leave records.
+pub mod operations {
+    use super::Operation;
+    /// Chat completions.
+    pub const CHAT: Operation = Operation { name: "chat", route: "/v1/chat/completions" };
+    /// Embeddings.
+    pub const EMBEDDINGS: Operation = Operation { name: "embeddings", route: "/v1/embeddings" };
+    /// The merged model list.
+    pub const MODELS: Operation = Operation { name: "models", route: "/v1/models" };
+    /// A caller's own records.
+    pub const LINEAGE: Operation = Operation { name: "lineage", route: "/v1/lineage/{id}" };
+    /// Everything else.
+    pub const UNKNOWN: Operation = Operation { name: "unknown", route: "*" };
+}
+
+/// The caller, once known.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) keys: Arc<TenantKeys>,
+    pub(crate) auth: &'static str,
+}
+
+/// How an answer ended, for its record.
+#[derive(Debug)]
+pub(crate) struct Ending<'a> {
+    pub(crate) status: u16,
+    pub(crate) outcome: Outcome,
+    pub(crate) body: Sent<'a>,
+    pub(crate) chunks: u64,
+    pub(crate) answer_digest: Option<[u8; 32]>,
+    pub(crate) finish: Option<String>,
+    pub(crate) usage: Option<UsageFacts>,
+}
+
+/// The answer's bytes: at hand, or hashed as they went.
+#[derive(Debug)]
+pub(crate) enum Sent<'a> {
+    Whole(&'a [u8]),
+    Hashed { cm: [u8; 32], bytes: u64 },
+}
+
+/// Dropping it unclosed writes the record of an aborted answer.
+pub(crate) struct Exchange(Option<Box<State>>);
+
+/// What is known of an exchange so far.
+pub(crate) struct State {
+    recorder: Arc<Recorder>,
+    metrics: Arc<Metrics>,
+    pub(crate) id: LineageId,
+    pub(crate) operation: Operation,
+    received: Instant,
+    received_ms: u64,
+    trace_id: Option<String>,
+    identity: Identity,
+    opened: Option<Opened>,
+    request: Option<RequestFacts>,
+    pub(crate) authenticated: bool,
+    pub(crate) asked: String,
+    pub(crate) stream: bool,
+    pub(crate) served: Option<String>,
+    pub(crate) provider: Option<ProviderFacts>,
+    pub(crate) routed: Option<String>,
+    pub(crate) upstream_body: Option<Forwarded>,
+    pub(crate) cache: CacheFacts,
+    pub(crate) x_cache: &'static str,
+    pub(crate) parents: Vec<Parent>,
+    pub(crate) limit: LimitFacts,
+    pub(crate) timing: Timing,
+    pub(crate) ttfb: Option<Duration>,
+    pub(crate) first_byte_ms: Option<u64>,
+    /// Status and bytes sent so far, for the record of an answer that is dropped.
+    pub(crate) so_far: (u16, u64, u64),
+}
+
+impl Exchange {
+    pub(crate) fn begin(
+        recorder: Arc<Recorder>,
+        metrics: Arc<Metrics>,
+        operation: Operation,
+        head: &Head,
+        nobody: Arc<TenantKeys>,
+    ) -> Self {
+        Self(Some(Box::new(State {
+            recorder,
+            metrics,
+            id: head.id,
+            operation,
+            received: head.received,
+            received_ms: head.received_ms,
+            trace_id: trace_id(head),
+            identity: Identity { keys: nobody, auth: "none" },
+            opened: None,
+            request: None,
+            authenticated: false,
+            asked: String::new(),
+            stream: false,
+            served: None,
+            provider: None,
+            routed: None,
+            upstream_body: None,
+            cache: CacheFacts { decision: "none", ..CacheFacts::default() },
+            x_cache: "NONE",
+            parents: Vec::new(),
+            limit: LimitFacts { decision: "off", retry_after_ms: None },
+            timing: Timing::default(),
+            ttfb: None,
+            first_byte_ms: None,
+            so_far: (499, 0, 0),
+        })))
+    }
+
+    /// Gives the exchange to what outlives the handler; this one is spent.
+    pub(crate) fn hand_over(&mut self) -> Self {
+        Self(self.0.take())
+    }
+
+    /// Whether the record is written or in other hands.
+    pub(crate) const fn is_spent(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Signs and appends the record; none where the log is full and the policy is to serve all the same. The exchange is
+    /// spent.
+    pub(crate) fn close(&mut self, ending: Ending<'_>) -> Result<Option<Attested>, Fault> {
+        let Some(mut state) = self.0.take() else { return Ok(None) };
+        state.close(ending)
+    }
+
+    /// The answer carries the id of a folded record; no record of its own is written. The exchange is spent.
+    pub(crate) fn fold(&mut self, status: u16) {
+        if let Some(state) = self.0.take() {
+            state.count(status);
+        }
+    }
+}
+
+impl std::ops::Deref for Exchange {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_ref().expect("an exchange is used only before it is spent")
+    }
+}
+
+impl std::ops::DerefMut for Exchange {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.as_mut().expect("an exchange is used only before it is spent")
+    }
+}
+
+impl State {
+    pub(crate) fn identify(&mut self, identity: Identity) {
+        self.authenticated = true;
+        self.identity = identity;
+    }
+
+    pub(crate) fn keys(&self) -> &Arc<TenantKeys> {
+        &self.identity.keys
+    }
+
+    fn proof(&self) -> &TenantKey {
+        &self.identity.keys.proof
+    }
+
+    /// Commits to the request's body as it was received.
+    pub(crate) fn received_body(&mut self, body: &[u8]) {
+        let key = self.proof();
+        self.request = Some(RequestFacts {
+            cm: key.commitment(self.id, "request", body),
+            bytes: body.len() as u64,
+            fp: Some(key.fingerprint("request", body)),
+            op: self.operation.name,
+            forwarded: None,
+        });
+    }
+
+    /// Commits to the body as it is sent upstream, where that differs from what was received.
+    pub(crate) fn forwarded_body(&mut self, received: &[u8], sent: &[u8]) {
+        let changed = received != sent;
+        let cm = changed.then(|| self.proof().commitment(self.id, "forwarded", sent));
+        let Some(request) = self.request.as_mut() else { return };
+        let cm = cm.unwrap_or(request.cm);
+        request.forwarded = Some(Forwarded { cm, bytes: sent.len() as u64, changed });
+    }
+
+    pub(crate) fn fingerprint(&self, label: &str, bytes: &[u8]) -> Fingerprint {
+        self.proof().fingerprint(label, bytes)
+    }
+
+    /// Writes OPEN: the last step before money is spent.
+    pub(crate) fn open(&mut self) -> Result<(), Fault> {
+        let request = self.request.clone().unwrap_or_else(|| self.no_request());
+        let facts = OpenFacts {
+            id: self.id,
+            received_ms: self.received_ms,
+            trace_id: self.trace_id.clone(),
+            caller: self.caller(),
+            route: self.operation.route,
+            stream: self.stream,
+            request,
+            asked: self.asked.clone(),
+            cache: self.cache.decision,
+        };
+        self.opened = self.recorder.open(&facts)?;
+        Ok(())
+    }
+
+    fn close(&mut self, ending: Ending<'_>) -> Result<Option<Attested>, Fault> {
+        let (status, outcome) = (ending.status, ending.outcome);
+        let draft = self.draft(ending);
+        let attested = self.recorder.close(self.opened.take(), &draft)?;
+        self.metrics.record(outcome_label(outcome));
+        self.count(status);
+        Ok(attested)
+    }
+
+    fn count(&self, status: u16) {
+        self.metrics.request(self.operation.name, status, self.x_cache, self.received.elapsed());
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.received.elapsed()
+    }
+
+    fn draft(&mut self, ending: Ending<'_>) -> Draft {
+        let voice = self.recorder.voice();
+        let total = self.received.elapsed();
+        let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
+        let completed_ms = self.received_ms + total_us / 1000;
+        Draft {
+            kind: Kind::Request,
+            id: self.id,
+            trace_id: self.trace_id.take(),
+            time: Times {
+                received_ms: self.received_ms,
+                first_byte_ms: self.first_byte_ms,
+                completed_ms,
+                upstream_ttfb_us: self.ttfb.map(|ttfb| u64::try_from(ttfb.as_micros()).unwrap_or(u64::MAX)),
+                total_us,
+            },
+            gateway: voice.gateway.clone(),
+            policy: voice.policy.clone(),
+            exchange: Some(Box::new(self.facts(ending))),
+            control: Vec::new(),
+        }
+    }
+
+    fn facts(&mut self, ending: Ending<'_>) -> Facts {
+        let (caller, response) = (self.caller(), self.response(&ending));
+        let request = self.request.take().unwrap_or_else(|| self.no_request());
+        Facts {
+            caller,
+            http: HttpFacts { route: self.operation.route, status: ending.status, stream: self.stream },
+            request,
+            model: ModelFacts {
+                asked: std::mem::take(&mut self.asked),
+                routed: self.routed.take(),
+                served: self.served.take(),
+            },
+            provider: self.provider.take(),
+            cache: std::mem::take(&mut self.cache),
+            parents: std::mem::take(&mut self.parents),
+            limit: self.limit,
+            usage: ending.usage,
+            response,
+        }
+    }
+
+    fn caller(&self) -> Caller {
+        let keys = &self.identity.keys;
+        Caller {
+            tenant: keys.tenant,
+            auth: self.identity.auth,
+            key_epoch: keys.epoch,
+            wrapped_key: keys.unstored.clone(),
+        }
+    }
+
+    fn no_request(&self) -> RequestFacts {
+        let cm = self.proof().commitment(self.id, "request", b"");
+        RequestFacts { cm, bytes: 0, fp: None, op: self.operation.name, forwarded: None }
+    }
+
+    fn response(&self, ending: &Ending<'_>) -> ResponseFacts {
+        let key = self.proof();
+        let (cm, bytes) = match ending.body {
+            Sent::Whole(body) => (key.commitment(self.id, "response", body), body.len() as u64),
+            Sent::Hashed { cm, bytes } => (cm, bytes),
+        };
+        ResponseFacts {
+            cm,
+            bytes,
+            fp: ending.answer_digest.map(|digest| key.fingerprint("answer", &digest)),
+            chunks: ending.chunks,
+            finish: ending.finish.clone(),
+            outcome: ending.outcome,
+            upstream: self.upstream_body,
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let Some(state) = self.0.as_deref() else { return };
+        let outcome = if std::thread::panicking() { Outcome::InternalError } else { Outcome::ClientAbort };
+        let (status, bytes, chunks) = state.so_far;
+        let status = if outcome == Outcome::InternalError { 500 } else { status };
+        let (id, cm) = (state.id, state.keys().proof.commitment(state.id, "response", b""));
+        let body = Sent::Hashed { cm, bytes };
+        let ending = Ending { status, outcome, body, chunks, answer_digest: None, finish: None, usage: None };
+        if let Err(fault) = self.close(ending) {
+            tracing::error!(%id, %fault, "a request ended without a record");
+        }
+    }
+}
+
+/// The trace id of a W3C `traceparent` (Trace Context §3.2.2).
+fn trace_id(head: &Head) -> Option<String> {
+    let value = head.headers.get("traceparent")?.to_str().ok()?;
+    let id = value.split('-').nth(1)?;
+    let good =
+        id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) && id.bytes().any(|b| b != b'0');
+    good.then(|| id.to_owned())
+}
+
+fn outcome_label(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Complete => "complete",
+        Outcome::ClientAbort => "client_abort",
+        Outcome::UpstreamError => "upstream_error",
+        Outcome::Timeout => "timeout",
+        Outcome::Denied => "denied",
+        Outcome::Invalid => "invalid",
+        Outcome::InternalError => "internal_error",
+        Outcome::Interrupted => "interrupted",
+    }
+}

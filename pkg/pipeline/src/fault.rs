@@ -1,0 +1,85 @@
+//! Why a request was not answered, in the pipeline's own terms. Statuses belong to the HTTP edge.
+
+use signet_provider::UpstreamError;
+use signet_types::ProviderName;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A boxed cause, for the log only.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a request was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The caller's request cannot be understood.
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong, for the caller.
+        message: String,
+        /// The parameter or header at fault.
+        param: Option<String>,
+        /// A machine-readable code.
+        code: Option<&'static str>,
+    },
+    /// The body is over the limit.
+    #[error("the request body is over {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The caller stopped sending its own request.
+    #[error("the caller left")]
+    ClientGone,
+    /// The caller has used up its tokens.
+    #[error("too many requests from this address")]
+    RateLimited {
+        /// Until the next admission.
+        retry_after: Duration,
+    },
+    /// No credentials where some are needed.
+    #[error("no credentials")]
+    Unauthenticated,
+    /// No route for this model.
+    #[error("no route for the model {model}")]
+    UnknownModel {
+        /// As asked.
+        model: String,
+    },
+    /// `only-if-cached`, and it is not.
+    #[error("not in the cache")]
+    NotCached,
+    /// The provider failed.
+    #[error("{provider}: {error}")]
+    Upstream {
+        /// Which one.
+        provider: ProviderName,
+        /// How.
+        #[source]
+        error: Arc<UpstreamError>,
+    },
+    /// The record cannot be written, so no answer may be given.
+    #[error("the lineage log takes no records")]
+    LineageUnavailable,
+    /// Not here.
+    #[error("no such record")]
+    UnknownRecord,
+    /// No such endpoint, or not in this version.
+    #[error("unknown URL")]
+    UnknownUrl,
+    /// The endpoint does not take this method.
+    #[error("wrong method")]
+    WrongMethod,
+    /// The process is not ready, or is leaving.
+    #[error("not ready: {0}")]
+    NotReady(&'static str),
+    /// A fault of ours. The cause goes to the log, never to a caller.
+    #[error("internal fault")]
+    Internal(#[source] BoxError),
+}
+
+impl Fault {
+    /// An invalid request.
+    pub(crate) fn invalid(message: String, param: Option<&str>) -> Self {
+        Self::Invalid { message, param: param.map(str::to_owned), code: None }
+    }
+}

@@ -1,0 +1,51 @@
+//! Filling the caches with a complete good answer, after its record is written.
+
+use crate::pipeline::Pipeline;
+use signet_cache::{CacheKey, Entry, Partition, Prepared, Source, Stored, TenantKeys};
+use signet_telemetry::Step;
+use signet_types::EntryId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Where an answer would be kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Filling {
+    pub(crate) partition: Partition,
+    pub(crate) key: CacheKey,
+    pub(crate) ttl: Duration,
+    /// The question, if the answer may serve rephrased ones too.
+    pub(crate) question: Option<(String, Prepared)>,
+}
+
+impl Filling {
+    pub(crate) fn ttl_ms(&self) -> u64 {
+        u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Pipeline {
+    /// Keeps an answer in process and hands it over for Redis and the durable rows.
+    pub(crate) fn fill(&self, keys: &Arc<TenantKeys>, filling: Filling, body: Stored, semantic: bool, source: Source) {
+        // Sealing needs a key that every replica can get; without one nothing is cached for this tenant.
+        if keys.unstored.is_some() {
+            return;
+        }
+        let started = Instant::now();
+        let created_ms = self.parts.clock.now_ms();
+        let ttl_ms = filling.ttl_ms();
+        let (question, prepared) = filling.question.filter(|_| semantic).unzip();
+        let entry = Arc::new(Entry {
+            id: EntryId::generate(created_ms),
+            key: filling.key,
+            partition: filling.partition,
+            body,
+            question,
+            created_ms,
+            expires_ms: created_ms.saturating_add(ttl_ms),
+            source,
+        });
+        self.parts.cache.insert(entry.clone(), prepared);
+        self.parts.outbox.send(&entry, keys);
+        self.parts.metrics.step(Step::Store, started.elapsed());
+    }
+}

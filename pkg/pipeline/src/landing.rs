@@ -1,0 +1,276 @@
+//! A whole answer from upstream, and how it becomes a reply.
+
+use crate::exchange::{Ending, Exchange, Sent};
+use crate::fault::Fault;
+use crate::fill::Filling;
+use crate::flight::Seat;
+use crate::pipeline::Pipeline;
+use crate::recorder::Attested;
+use crate::reply::{self, Reply, ReplyBody, names};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use signet_cache::{Source, Stored};
+use signet_lineage::{AttemptFacts, Outcome, Parent, ProviderFacts, Relation, UsageFacts};
+use signet_openai::{Answer, Embeddings, Layer, Usage};
+use signet_provider::{Ask, Attempts, Fleet, Route, Sent as Answered, Target, UpstreamError};
+use signet_types::ProviderName;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Makes the bytes for a target.
+pub(crate) type BodyFor = Box<dyn Fn(&Target) -> Bytes + Send + Sync>;
+
+/// One upstream call, ready to go.
+pub(crate) struct Call {
+    pub(crate) route: Route,
+    pub(crate) ask: Ask,
+    pub(crate) body: BodyFor,
+}
+
+/// How an upstream call ended.
+pub(crate) struct Landed {
+    pub(crate) outcome: Result<Whole, Arc<UpstreamError>>,
+    pub(crate) provider: ProviderName,
+    pub(crate) attempts: Attempts,
+    pub(crate) total: Duration,
+}
+
+/// A whole answer.
+pub(crate) struct Whole {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) target: usize,
+    pub(crate) ttfb: Duration,
+}
+
+impl Landed {
+    /// Whether another attempt by someone else could do better.
+    pub(crate) fn failed(&self) -> bool {
+        !matches!(&self.outcome, Ok(whole) if whole.status == 200)
+    }
+}
+
+/// Sends the call and collects the answer.
+pub(crate) async fn depart(fleet: Arc<Fleet>, call: &Call, max_bytes: usize) -> Landed {
+    let started = Instant::now();
+    match fleet.send(&call.route, &call.ask, &*call.body).await {
+        Ok(sent) => {
+            let provider = call.route.targets[sent.target].provider.clone();
+            collect(sent, provider, started, max_bytes).await
+        }
+        Err(refused) => {
+            let asked = refused.attempts.last().map(|attempt| attempt.provider.clone());
+            Landed {
+                outcome: Err(Arc::new(refused.error)),
+                provider: asked.unwrap_or_else(|| call.route.targets[0].provider.clone()),
+                attempts: refused.attempts,
+                total: started.elapsed(),
+            }
+        }
+    }
+}
+
+/// The same as a future that owns all it needs, for a flight.
+pub(crate) fn depart_shared(fleet: Arc<Fleet>, call: Arc<Call>, max_bytes: usize) -> BoxFuture<'static, Landed> {
+    async move { depart(fleet, &call, max_bytes).await }.boxed()
+}
+
+/// Collects an answer whose head is here.
+pub(crate) async fn collect(answered: Answered, provider: ProviderName, started: Instant, max_bytes: usize) -> Landed {
+    let reply = answered.reply;
+    let (status, headers, ttfb) = (reply.status.as_u16(), reply.headers, reply.timings.ttfb);
+    let outcome = match reply.body.collect(max_bytes).await {
+        Ok(body) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
+        Err(error) => Err(Arc::new(error)),
+    };
+    Landed { outcome, provider, attempts: answered.attempts, total: started.elapsed() }
+}
+
+/// What a whole answer turned out to be.
+pub(crate) struct Judged {
+    pub(crate) stored: Option<Stored>,
+    pub(crate) semantic: bool,
+    pub(crate) digest: Option<[u8; 32]>,
+    pub(crate) finish: Option<String>,
+    pub(crate) served: Option<String>,
+    pub(crate) usage: Option<Usage>,
+}
+
+impl Judged {
+    const NOTHING: Self = Self { stored: None, semantic: false, digest: None, finish: None, served: None, usage: None };
+
+    /// Reads a provider's answer to a chat request for `n` choices; what cannot be read is passed on and never stored.
+    pub(crate) fn chat(whole: &Whole, n: u32) -> Self {
+        if whole.status != 200 {
+            return Self::NOTHING;
+        }
+        Answer::from_json(&whole.body, n).map_or(Self::NOTHING, Self::answer)
+    }
+
+    pub(crate) fn answer(answer: Answer) -> Self {
+        Self {
+            semantic: answer.storable(Layer::Semantic).is_ok(),
+            digest: Some(*answer.content_digest()),
+            finish: answer.finish_reasons().next().map(str::to_owned),
+            served: Some(answer.model().to_owned()).filter(|model| !model.is_empty()),
+            usage: answer.usage(),
+            stored: answer.storable(Layer::Exact).is_ok().then(|| Stored::Chat(answer)),
+        }
+    }
+
+    /// Reads a provider's embeddings of `inputs` texts.
+    pub(crate) fn embeddings(whole: &Whole, inputs: usize) -> Self {
+        if whole.status != 200 {
+            return Self::NOTHING;
+        }
+        Embeddings::from_json(&whole.body, inputs).map_or(Self::NOTHING, |found| Self {
+            digest: Some(*found.content_digest()),
+            served: Some(found.model().to_owned()).filter(|model| !model.is_empty()),
+            usage: found.usage(),
+            stored: Some(Stored::Json(found.to_json().clone())),
+            ..Self::NOTHING
+        })
+    }
+}
+
+impl Pipeline {
+    /// Turns a landed call into this participant's reply: record, cache, bytes.
+    pub(crate) fn land(
+        self: &Arc<Self>,
+        exchange: &mut Exchange,
+        request_id: &str,
+        filling: Option<Filling>,
+        seat: Option<&Seat<Landed>>,
+        (landed, judge): (&Landed, &dyn Fn(&Whole) -> Judged),
+    ) -> Result<Reply, Fault> {
+        exchange.timing.upstream = landed.total;
+        exchange.provider = Some(provider_facts(landed));
+        let whole = match &landed.outcome {
+            Ok(whole) => whole,
+            Err(error) => {
+                return Err(Fault::Upstream { provider: landed.provider.clone(), error: error.clone() });
+            }
+        };
+        self.parts.metrics.upstream(landed.provider.as_str(), whole.ttfb, landed.total);
+        let judged = judge(whole);
+        exchange.ttfb = Some(whole.ttfb);
+        exchange.served.clone_from(&judged.served);
+        let filling = filling.filter(|_| whole.target == 0 && judged.stored.is_some());
+        match seat {
+            None => self.finish_whole(exchange, request_id, filling, (whole, landed, judged), &mut None),
+            Some(seat) => {
+                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, landed, judged), first))
+            }
+        }
+    }
+
+    fn finish_whole(
+        self: &Arc<Self>,
+        exchange: &mut Exchange,
+        request_id: &str,
+        filling: Option<Filling>,
+        (whole, landed, judged): (&Whole, &Landed, Judged),
+        first: &mut Option<Source>,
+    ) -> Result<Reply, Fault> {
+        let follows = *first;
+        let keys = exchange.keys().clone();
+        if let Some(source) = follows {
+            exchange.x_cache = "COALESCED";
+            exchange.cache.decision = "coalesced";
+            exchange.parents.push(parent(&source, Relation::CoalescedLeader));
+            exchange.provider = None;
+        }
+        let fills = follows.is_none() && filling.is_some();
+        exchange.cache.ttl_ms = filling.as_ref().filter(|_| fills).map(Filling::ttl_ms);
+        let mut headers = whole.headers.clone();
+        reply::common(&mut headers, exchange, request_id, false);
+        reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, fills));
+        reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
+        let billed = follows.is_none();
+        self.count_tokens(judged.usage, billed);
+        let attested = exchange.close(Ending {
+            status: whole.status,
+            outcome: if whole.status < 400 { Outcome::Complete } else { Outcome::UpstreamError },
+            body: Sent::Whole(&whole.body),
+            chunks: 0,
+            answer_digest: judged.digest,
+            finish: judged.finish,
+            usage: judged.usage.map(|usage| usage_facts(usage, billed)),
+        })?;
+        reply::receipt(&mut headers, attested.as_ref());
+        if let (true, Some(attested)) = (billed, attested.as_ref()) {
+            let source = source(attested, &keys, judged.digest);
+            *first = Some(source);
+            if let (Some(filling), Some(stored)) = (filling, judged.stored) {
+                self.fill(&keys, filling, stored, judged.semantic, source);
+            }
+        }
+        Ok(Reply { status: whole.status, headers, body: ReplyBody::Whole(whole.body.clone()) })
+    }
+
+    pub(crate) fn count_tokens(&self, usage: Option<Usage>, billed: bool) {
+        let Some(usage) = usage else { return };
+        let (input, output) = if billed { ("input", "output") } else { ("input_saved", "output_saved") };
+        self.parts.metrics.tokens(input, usage.input);
+        self.parts.metrics.tokens(output, usage.output);
+    }
+}
+
+/// The record as what others name when they stand on it.
+pub(crate) fn source(attested: &Attested, keys: &signet_cache::TenantKeys, digest: Option<[u8; 32]>) -> Source {
+    let record = &attested.record;
+    Source {
+        id: record.id,
+        log: record.log,
+        epoch: record.epoch,
+        seq: record.seq,
+        leaf_hash: attested.leaf_hash,
+        response_fp: digest.map_or([0; 16], |digest| keys.proof.fingerprint("answer", &digest)),
+        key_epoch: keys.epoch,
+    }
+}
+
+pub(crate) fn parent(source: &Source, rel: Relation) -> Parent {
+    Parent {
+        rel,
+        log: source.log,
+        epoch: source.epoch,
+        seq: source.seq,
+        id: source.id,
+        leaf_hash: source.leaf_hash,
+        response_fp: Some(source.response_fp),
+        key_epoch: source.key_epoch,
+    }
+}
+
+pub(crate) fn usage_facts(usage: Usage, billed: bool) -> UsageFacts {
+    UsageFacts {
+        input: usage.input,
+        output: usage.output,
+        cached_input: usage.cached_input,
+        reasoning: usage.reasoning,
+        billed,
+    }
+}
+
+fn provider_facts(landed: &Landed) -> ProviderFacts {
+    facts(&landed.provider, &landed.attempts)
+}
+
+pub(crate) fn facts(provider: &ProviderName, attempts: &Attempts) -> ProviderFacts {
+    let attempts = attempts.iter().map(|attempt| AttemptFacts {
+        provider: attempt.provider.as_str().to_owned(),
+        model: attempt.model.as_str().to_owned(),
+        status: attempt.outcome.map_or(0, |status| status.as_u16()),
+        ms: u64::try_from(attempt.elapsed.as_millis()).unwrap_or(u64::MAX),
+    });
+    ProviderFacts {
+        name: provider.as_str().to_owned(),
+        endpoint: String::new(),
+        request_id: None,
+        attempts: attempts.collect(),
+    }
+}

@@ -1,0 +1,303 @@
+//! A stream on its way from the provider to the caller.
+//!
+//! Events pass byte for byte as they come. Only the last one (`[DONE]`) is held back until the record is written, so that
+//! a complete answer always has one. The end is always explicit: a cut upstream becomes an error event and a connection
+//! that does not end well. Dropping the body cancels the upstream call and records the abort.
+
+use crate::exchange::{Ending, Exchange, Sent};
+use crate::fault::Fault;
+use crate::fill::Filling;
+use crate::landing::{Judged, source, usage_facts};
+use crate::pipeline::Pipeline;
+use crate::recorder::Attested;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::{Body, Frame};
+use signet_lineage::{CommitmentHasher, Forwarded, Outcome};
+use signet_openai::sse::{Kind, Run, Splitter, events};
+use signet_openai::{Accumulator, Answer, ErrorBody};
+use signet_provider::{UpstreamBody, UpstreamError};
+use signet_types::ProviderName;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// Longest event that is passed on.
+const EVENT_MAX: usize = 16 << 20;
+/// How long a provider that has said `[DONE]` may take to end its body before the connection is given up.
+const LINGER: Duration = Duration::from_millis(500);
+const DONE: Bytes = Bytes::from_static(b"data: [DONE]\n\n");
+
+/// The stream broke after its head had left; the error event has been sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the stream was cut")]
+pub struct Cut;
+
+/// What a stream needs beside its bytes.
+pub(crate) struct Course {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) provider: ProviderName,
+    pub(crate) choices: u32,
+    /// Whether the caller asked for the usage chunk.
+    pub(crate) usage_wanted: bool,
+    pub(crate) filling: Option<Filling>,
+    pub(crate) takes_trailers: bool,
+    pub(crate) started: Instant,
+}
+
+enum Stage {
+    Flowing,
+    /// `[DONE]` is out; the provider's body should end now, so that its connection can be used again.
+    Lingering(Pin<Box<Sleep>>),
+    Broken,
+    Over,
+}
+
+/// A stream's body.
+pub struct Live {
+    exchange: Exchange,
+    upstream: Option<UpstreamBody>,
+    course: Course,
+    splitter: Splitter,
+    accumulator: Option<Accumulator>,
+    sent: CommitmentHasher,
+    /// Set where what is sent differs from what came.
+    came: Option<(CommitmentHasher, u64)>,
+    bytes: u64,
+    chunks: u64,
+    out: VecDeque<Bytes>,
+    trailers: Option<HeaderMap>,
+    stage: Stage,
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("bytes", &self.bytes).field("chunks", &self.chunks).finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    pub(crate) fn new(exchange: Exchange, upstream: UpstreamBody, course: Course) -> Self {
+        let key = |label| exchange.keys().proof.commitment_key(exchange.id, label).hasher();
+        let sent = key("response");
+        let came = (!course.usage_wanted).then(|| (key("upstream"), 0));
+        Self {
+            splitter: Splitter::new(EVENT_MAX, course.choices),
+            accumulator: Some(Accumulator::new(course.choices)),
+            exchange,
+            upstream: Some(upstream),
+            course,
+            sent,
+            came,
+            bytes: 0,
+            chunks: 0,
+            out: VecDeque::new(),
+            trailers: None,
+            stage: Stage::Flowing,
+        }
+    }
+
+    fn queue(&mut self, bytes: Bytes, events: u32) {
+        self.sent.update(&bytes);
+        self.bytes += bytes.len() as u64;
+        self.chunks += u64::from(events);
+        self.out.push_back(bytes);
+    }
+
+    fn arrived(&mut self, piece: Bytes) {
+        if let Some((came, bytes)) = self.came.as_mut() {
+            came.update(&piece);
+            *bytes += piece.len() as u64;
+        }
+        if self.exchange.first_byte_ms.is_none() {
+            self.exchange.first_byte_ms = Some(self.course.pipeline.parts.clock.now_ms());
+        }
+        self.splitter.push(piece);
+        while matches!(self.stage, Stage::Flowing) {
+            match self.splitter.next_run() {
+                Ok(Some(run)) => self.run(run),
+                Ok(None) => break,
+                Err(too_long) => self.broken(Outcome::UpstreamError, &too_long.to_string()),
+            }
+        }
+        let (bytes, chunks) = (self.bytes, self.chunks);
+        if matches!(self.stage, Stage::Flowing) {
+            self.exchange.so_far = (200, bytes, chunks);
+        }
+    }
+
+    fn run(&mut self, run: Run) {
+        if let Some(accumulator) = self.accumulator.as_mut() {
+            events(&run.raw).for_each(|data| accumulator.push(&data));
+        }
+        match run.kind {
+            Kind::Usage if !self.course.usage_wanted => {}
+            Kind::Done => self.complete(run.raw, run.events),
+            Kind::Ordinary | Kind::Finished | Kind::Usage | Kind::Error => self.queue(run.raw, run.events),
+        }
+    }
+
+    /// The provider's body ended by the rules of its protocol.
+    fn ended(&mut self) {
+        let (last, rest) = self.splitter.finish();
+        last.into_iter().for_each(|run| self.run(run));
+        if !matches!(self.stage, Stage::Flowing) {
+            return;
+        }
+        if self.splitter.all_finished() && rest.is_empty() {
+            self.complete(DONE, 1);
+        } else {
+            self.broken(Outcome::UpstreamError, "The provider ended its answer early.");
+        }
+    }
+
+    /// The answer is whole: record, caches, last event.
+    fn complete(&mut self, last: Bytes, events: u32) {
+        self.queue(last, events);
+        let held = self.out.pop_back();
+        let usage = self.accumulator.as_ref().and_then(Accumulator::usage);
+        let answer = self.accumulator.take().and_then(|chunks| chunks.finish().ok());
+        let keys = self.exchange.keys().clone();
+        let pipeline = self.course.pipeline.clone();
+        let filling = self.course.filling.take().filter(|_| answer.is_some());
+        self.exchange.cache.ttl_ms = filling.as_ref().map(Filling::ttl_ms);
+        pipeline.count_tokens(usage, true);
+        match self.attest(Outcome::Complete, answer.as_ref()) {
+            Ok(attested) => {
+                if let (Some(attested), Some(answer)) = (attested.as_ref(), answer) {
+                    let source = source(attested, &keys, Some(*answer.content_digest()));
+                    let judged = Judged::answer(answer);
+                    if let (Some(filling), Some(stored)) = (filling, judged.stored) {
+                        pipeline.fill(&keys, filling, stored, judged.semantic, source);
+                    }
+                }
+                self.trailers = attested.filter(|_| self.course.takes_trailers).and_then(|a| trailers(&a));
+                self.out.extend(held);
+                self.stage = Stage::Lingering(Box::pin(tokio::time::sleep(LINGER)));
+            }
+            Err(fault) => self.report(&fault.to_string(), "lineage_unavailable"),
+        }
+    }
+
+    fn broken(&mut self, outcome: Outcome, message: &str) {
+        self.report(message, "upstream_error");
+        if let Err(fault) = self.attest(outcome, None) {
+            tracing::error!(%fault, "a broken stream was not recorded");
+        }
+    }
+
+    /// Queues an error event behind what was sent; no `[DONE]` follows it.
+    fn report(&mut self, message: &str, code: &str) {
+        let body = ErrorBody { message, kind: "upstream_error", param: None, code: Some(code) };
+        self.queue(body.to_event(), 1);
+        self.upstream = None;
+        self.stage = Stage::Broken;
+    }
+
+    fn attest(&mut self, outcome: Outcome, answer: Option<&Answer>) -> Result<Option<Attested>, Fault> {
+        let usage = match answer {
+            Some(answer) => answer.usage(),
+            None => self.accumulator.as_ref().and_then(Accumulator::usage),
+        };
+        let metrics = &self.course.pipeline.parts.metrics;
+        let took = self.course.started.elapsed();
+        metrics.upstream(self.course.provider.as_str(), self.exchange.ttfb.unwrap_or(took), took);
+        if let Some((came, bytes)) = self.came.take() {
+            self.exchange.upstream_body = Some(Forwarded { cm: came.finish(), bytes, changed: bytes != self.bytes });
+        }
+        self.exchange.served = answer.map(|answer| answer.model().to_owned());
+        let cm = self.sent.clone().finish();
+        self.exchange.close(Ending {
+            status: 200,
+            outcome,
+            body: Sent::Hashed { cm, bytes: self.bytes },
+            chunks: self.chunks,
+            answer_digest: answer.map(|answer| *answer.content_digest()),
+            finish: answer.and_then(|answer| answer.finish_reasons().next().map(str::to_owned)),
+            usage: usage.map(|usage| usage_facts(usage, true)),
+        })
+    }
+
+    fn failed(&mut self, error: &UpstreamError) {
+        let outcome = if error.is_timeout() { Outcome::Timeout } else { Outcome::UpstreamError };
+        tracing::warn!(provider = %self.course.provider, %error, "a stream broke");
+        self.broken(outcome, "The provider's answer was cut.");
+    }
+
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(upstream) = self.upstream.as_mut() else {
+            self.ended();
+            return Poll::Ready(());
+        };
+        match ready!(upstream.poll_next(cx)) {
+            Some(Ok(piece)) => self.arrived(piece),
+            Some(Err(error)) => self.failed(&error),
+            None => {
+                self.upstream = None;
+                self.ended();
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Waits shortly for the provider's own end; whatever else it sends is behind the end of the answer.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Stage::Lingering(limit) = &mut self.stage else { return Poll::Ready(()) };
+        while let Some(upstream) = self.upstream.as_mut() {
+            match upstream.poll_next(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(_) => break,
+                Poll::Pending if limit.as_mut().poll(cx).is_ready() => break,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.upstream = None;
+        self.stage = Stage::Over;
+        Poll::Ready(())
+    }
+}
+
+fn trailers(attested: &Attested) -> Option<HeaderMap> {
+    let value = HeaderValue::from_str(&attested.receipt).ok()?;
+    Some(HeaderMap::from_iter([(HeaderName::from_static("lineage-receipt"), value)]))
+}
+
+impl Drop for Live {
+    /// The caller left, or the handler was torn down: the record says how far the answer came.
+    fn drop(&mut self) {
+        if self.exchange.is_spent() || std::thread::panicking() {
+            return;
+        }
+        if let Err(fault) = self.attest(Outcome::ClientAbort, None) {
+            tracing::error!(%fault, "an aborted stream was not recorded");
+        }
+    }
+}
+
+impl Body for Live {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let live = self.get_mut();
+        loop {
+            if let Some(bytes) = live.out.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            match live.stage {
+                Stage::Flowing => ready!(live.poll_upstream(cx)),
+                Stage::Lingering(_) => ready!(live.poll_linger(cx)),
+                Stage::Broken => {
+                    live.stage = Stage::Over;
+                    return Poll::Ready(Some(Err(Cut)));
+                }
+                Stage::Over => return Poll::Ready(live.trailers.take().map(|trailers| Ok(Frame::trailers(trailers)))),
+            }
+        }
+    }
+}

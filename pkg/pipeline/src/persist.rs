@@ -1,0 +1,188 @@
+//! Carries entries out of the process and in: a bounded queue towards Redis and the durable rows, and a tail of the rows
+//! that other replicas (or an earlier life of this one) stored.
+//!
+//! The queue has a bound in items and in bytes. When it is full the entry is dropped and counted: it stays in process, and
+//! losing its copies costs a miss elsewhere, never an answer.
+
+use signet_cache::{Cache, Entry, EntryRow, EntryStore, ExactStore, Partition, TenantKeys};
+use signet_telemetry::Metrics;
+use signet_types::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+const QUEUE_ITEMS: usize = 8_192;
+const QUEUE_BYTES: u64 = 64 << 20;
+const BATCH: usize = 256;
+const PAGE: u32 = 1_000;
+/// How far another replica's durable entry may be behind: well within the promised second.
+const TAIL_EVERY: Duration = Duration::from_millis(300);
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_secs(1);
+
+/// An entry on its way out, with the keys that seal it.
+struct Outgoing {
+    entry: Arc<Entry>,
+    keys: Arc<TenantKeys>,
+}
+
+/// The sending end, held by the pipeline.
+pub struct Outbox {
+    queue: mpsc::Sender<Outgoing>,
+    bytes: Arc<AtomicU64>,
+    metrics: Arc<Metrics>,
+}
+
+/// The working end: runs on the services runtime.
+pub struct Carrier {
+    queue: mpsc::Receiver<Outgoing>,
+    bytes: Arc<AtomicU64>,
+    shared: Option<Arc<dyn ExactStore>>,
+    rows: Option<Arc<dyn EntryStore>>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+/// A queue and its carrier. `rows` is none where durable entries are switched off.
+pub fn outbox(
+    shared: Option<Arc<dyn ExactStore>>,
+    rows: Option<Arc<dyn EntryStore>>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+) -> (Outbox, Carrier) {
+    let (sender, queue) = mpsc::channel(QUEUE_ITEMS);
+    let bytes = Arc::new(AtomicU64::new(0));
+    let outbox = Outbox { queue: sender, bytes: bytes.clone(), metrics: metrics.clone() };
+    (outbox, Carrier { queue, bytes, shared, rows, clock, metrics })
+}
+
+impl Outbox {
+    /// Hands an entry over; dropped and counted where the queue is full.
+    pub(crate) fn send(&self, entry: &Arc<Entry>, keys: &Arc<TenantKeys>) {
+        let weight = entry.weight() as u64;
+        if self.bytes.load(Ordering::Relaxed) + weight > QUEUE_BYTES {
+            return self.metrics.dropped("entries", 1);
+        }
+        match self.queue.try_send(Outgoing { entry: entry.clone(), keys: keys.clone() }) {
+            Ok(()) => drop(self.bytes.fetch_add(weight, Ordering::Relaxed)),
+            Err(_) => self.metrics.dropped("entries", 1),
+        }
+    }
+}
+
+impl Carrier {
+    /// Carries until every [`Outbox`] is gone and the queue is empty.
+    pub async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while self.queue.recv_many(&mut batch, BATCH).await > 0 {
+            let weight = batch.iter().map(|out| out.entry.weight() as u64).sum();
+            let rows: Vec<_> = batch.drain(..).map(seal).collect();
+            self.store(&rows).await;
+            self.bytes.fetch_sub(weight, Ordering::Relaxed);
+        }
+    }
+
+    async fn store(&self, rows: &[EntryRow]) {
+        if let Some(shared) = &self.shared {
+            let now_ms = self.clock.now_ms();
+            let puts = rows.iter().filter(|row| row.expires_ms > now_ms).map(|row| {
+                let ttl = Duration::from_millis(row.expires_ms - now_ms);
+                shared.put(&row.key, row.sealed.clone().into(), ttl)
+            });
+            let failed = futures_util::future::join_all(puts).await.iter().filter(|put| put.is_err()).count();
+            if failed > 0 {
+                self.metrics.dropped("redis", failed as u64);
+            }
+        }
+        if let Some(store) = &self.rows
+            && let Err(fault) = store.put(rows).await
+        {
+            tracing::warn!(%fault, rows = rows.len(), "cache entries were not stored durably");
+            self.metrics.dropped("rows", rows.len() as u64);
+        }
+    }
+}
+
+fn seal(out: Outgoing) -> EntryRow {
+    let entry = &out.entry;
+    EntryRow {
+        id: entry.id,
+        key: entry.key,
+        partition: *entry.partition.as_bytes(),
+        tenant: entry.partition.tenant(),
+        created_ms: entry.created_ms,
+        expires_ms: entry.expires_ms,
+        sealed: out.keys.seal.seal(&entry.partition, &entry.key, entry.encode()),
+    }
+}
+
+/// Follows the durable rows into the cache.
+pub struct Tail {
+    rows: Arc<dyn EntryStore>,
+    cache: Arc<Cache>,
+    clock: Arc<dyn Clock>,
+    cursor: u64,
+}
+
+impl Tail {
+    /// A tail from the first row on.
+    pub fn new(rows: Arc<dyn EntryStore>, cache: Arc<Cache>, clock: Arc<dyn Clock>) -> Self {
+        Self { rows, cache, clock, cursor: 0 }
+    }
+
+    /// Reads rows until none are left, a fault occurs or `budget` is used up; whether it reached the end.
+    pub async fn catch_up(&mut self, budget: Duration) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < budget {
+            match self.page().await {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(()) => return false,
+            }
+        }
+        false
+    }
+
+    /// Follows until told to stop; also removes expired rows once a minute.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut swept = Instant::now();
+        loop {
+            let wait = if self.catch_up(Duration::from_secs(5)).await { TAIL_EVERY } else { RETRY };
+            if swept.elapsed() > SWEEP_EVERY {
+                swept = Instant::now();
+                if let Err(fault) = self.rows.sweep(self.clock.now_ms()).await {
+                    tracing::debug!(%fault, "expired entries were not removed");
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    async fn page(&mut self) -> Result<bool, ()> {
+        let now_ms = self.clock.now_ms();
+        let (rows, cursor) = self.rows.since(self.cursor, now_ms, PAGE).await.map_err(|fault| {
+            tracing::debug!(%fault, "durable cache entries cannot be read");
+        })?;
+        let more = cursor > self.cursor;
+        for row in rows {
+            self.adopt(row, now_ms).await;
+        }
+        self.cursor = self.cursor.max(cursor);
+        Ok(more)
+    }
+
+    async fn adopt(&self, row: EntryRow, now_ms: u64) {
+        let partition = Partition::from_row(row.tenant, row.partition);
+        if self.cache.holds(&row.key, row.id) {
+            return;
+        }
+        if let Some(entry) = self.cache.open(&partition, &row.key, &row.sealed).await {
+            self.cache.adopt(entry, now_ms).await;
+        }
+    }
+}

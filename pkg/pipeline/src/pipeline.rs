@@ -1,0 +1,272 @@
+//! The parts of a gateway and the steps that every endpoint shares.
+
+use crate::exchange::{Ending, Exchange, Identity, Operation, Sent};
+use crate::fault::Fault;
+use crate::flight::Flights;
+use crate::head::{BodyFault, Head};
+use crate::landing::Landed;
+use crate::persist::Outbox;
+use crate::recorder::Recorder;
+use crate::reply::{self, Reply, ReplyBody, names};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue};
+use signet_cache::{Cache, Keyring, TenantKeys};
+use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
+use signet_lineage::{LimitFacts, Outcome, RecordStore};
+use signet_provider::{Auth, Fleet};
+use signet_telemetry::{Metrics, Step};
+use signet_types::{Clock, TenantId};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Who a caller is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthMode {
+    /// The provider has a key of ours: every caller is the one tenant `local`.
+    Local,
+    /// The caller's own Authorization goes to the provider, and its keyed hash is the tenant.
+    Passthrough,
+    /// Everyone is the tenant `anonymous`.
+    Open,
+}
+
+/// How a fault looks to a caller. Implemented at the HTTP edge, the only place that knows statuses.
+pub trait Faces: Send + Sync + 'static {
+    /// Status and body for a fault.
+    fn face(&self, fault: &Fault) -> Face;
+}
+
+/// A rendered fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Face {
+    /// HTTP status.
+    pub status: u16,
+    /// OpenAI-shaped JSON.
+    pub body: Bytes,
+    /// Whether a client library should try again, where that is known.
+    pub should_retry: Option<bool>,
+    /// Until trying again makes sense.
+    pub retry_after: Option<Duration>,
+}
+
+/// Limits and switches.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who callers are.
+    pub auth: AuthMode,
+    /// Proxies whose forwarding headers are believed.
+    pub trusted_proxies: Vec<ipnet::IpNet>,
+    /// Largest provider answer that is buffered, in bytes.
+    pub max_response_bytes: usize,
+    /// How long a participant of a flight waits at most.
+    pub wait_max: Duration,
+    /// Whether streams are asked for usage.
+    pub inject_usage: bool,
+    /// Configured models; none where every name goes to the first provider.
+    pub models: Vec<String>,
+    /// Generation of the cache key rules.
+    pub policy_generation: u64,
+}
+
+/// What a pipeline is made of.
+pub struct Parts {
+    /// Settings.
+    pub settings: Settings,
+    /// The caches.
+    pub cache: Arc<Cache>,
+    /// Tenant keys.
+    pub keys: Arc<Keyring>,
+    /// Providers and routes.
+    pub fleet: Arc<Fleet>,
+    /// Records.
+    pub recorder: Arc<Recorder>,
+    /// Records that were shipped.
+    pub records: Arc<dyn RecordStore>,
+    /// The per-address limiter, unless off.
+    pub limiter: Option<IpLimiter>,
+    /// Entries on their way out.
+    pub outbox: Outbox,
+    /// Renders faults.
+    pub faces: Arc<dyn Faces>,
+    /// Clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The life of every request.
+pub struct Pipeline {
+    pub(crate) parts: Parts,
+    pub(crate) flights: Arc<Flights<Landed>>,
+    nobody: Arc<TenantKeys>,
+}
+
+impl Pipeline {
+    /// Puts the parts together. `nobody` holds the keys for records of callers that never became known.
+    pub fn new(parts: Parts) -> Self {
+        let nobody = Arc::new(parts.keys.for_nobody());
+        Self { parts, flights: Arc::default(), nobody }
+    }
+
+    /// The recorder.
+    pub fn recorder(&self) -> &Arc<Recorder> {
+        &self.parts.recorder
+    }
+
+    /// The caches.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.parts.cache
+    }
+
+    pub(crate) fn begin(&self, operation: Operation, head: &Head) -> Exchange {
+        let parts = &self.parts;
+        Exchange::begin(parts.recorder.clone(), parts.metrics.clone(), operation, head, self.nobody.clone())
+    }
+
+    /// The address and its token bucket.
+    pub(crate) fn admit(&self, exchange: &mut Exchange, head: &Head) -> Result<(), Fault> {
+        let started = Instant::now();
+        let Some(limiter) = self.parts.limiter.as_ref() else { return Ok(()) };
+        let client = ClientIp::resolve(head.peer, &head.headers, &self.parts.settings.trusted_proxies);
+        let decision = limiter.check(&client.key(), 1, self.parts.clock.mono_ns());
+        self.parts.metrics.step(Step::Admit, started.elapsed());
+        match decision {
+            Decision::Allow { .. } => {
+                exchange.limit = LimitFacts { decision: "allow", retry_after_ms: None };
+                Ok(())
+            }
+            Decision::Deny { wait_ns } => {
+                let retry_after = Duration::from_nanos(wait_ns);
+                let wait_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+                exchange.limit = LimitFacts { decision: "deny", retry_after_ms: Some(wait_ms) };
+                self.parts.metrics.limited("ip");
+                Err(Fault::RateLimited { retry_after })
+            }
+        }
+    }
+
+    /// The caller and its tenant's keys.
+    pub(crate) async fn identify(&self, exchange: &mut Exchange, head: &Head) -> Result<Auth, Fault> {
+        let started = Instant::now();
+        let (tenant, label, auth) = self.tenant(&head.headers)?;
+        let keys = self.parts.keys.current(tenant).await;
+        exchange.identify(Identity { keys, auth: label });
+        self.parts.metrics.step(Step::Identify, started.elapsed());
+        Ok(auth)
+    }
+
+    fn tenant(&self, headers: &HeaderMap) -> Result<(TenantId, &'static str, Auth), Fault> {
+        let keys = &self.parts.keys;
+        match self.parts.settings.auth {
+            AuthMode::Local => Ok((keys.tenant_of("name", b"local"), "local", Auth::Provider)),
+            AuthMode::Open => Ok((keys.tenant_of("name", b"anonymous"), "open", Auth::Provider)),
+            AuthMode::Passthrough => {
+                let value = headers.get(AUTHORIZATION).ok_or(Fault::Unauthenticated)?;
+                let tenant = keys.tenant_of("authorization", value.as_bytes());
+                Ok((tenant, "passthrough", Auth::Caller(value.clone())))
+            }
+        }
+    }
+
+    pub(crate) async fn read(
+        &self,
+        exchange: &mut Exchange,
+        body: impl Future<Output = Result<Bytes, BodyFault>>,
+    ) -> Result<Bytes, Fault> {
+        let started = Instant::now();
+        let body = body.await.map_err(|fault| match fault {
+            BodyFault::TooLarge(limit) => Fault::TooLarge { limit },
+            BodyFault::Gone => Fault::ClientGone,
+        })?;
+        exchange.received_body(&body);
+        self.parts.metrics.step(Step::Read, started.elapsed());
+        Ok(body)
+    }
+
+    /// The answer to a request that a fault ended, with its record.
+    pub(crate) fn refuse(&self, mut exchange: Exchange, head: &Head, fault: &Fault) -> Reply {
+        if exchange.is_spent() {
+            return self.unrecorded(head, fault);
+        }
+        let face = self.parts.faces.face(fault);
+        if let Fault::Internal(cause) = fault {
+            tracing::error!(request_id = %head.request_id, %cause, "a request failed inside the gateway");
+        }
+        let mut headers = HeaderMap::with_capacity(16);
+        let folded = (!exchange.authenticated).then(|| self.parts.recorder.fold(reason(fault))).flatten();
+        if let Some(id) = folded {
+            exchange.id = id;
+        }
+        reply::common(&mut headers, &exchange, head.request_id.as_str(), false);
+        if folded.is_some() {
+            exchange.fold(face.status);
+        } else {
+            match exchange.close(ending(&face, fault)) {
+                Ok(attested) => reply::receipt(&mut headers, attested.as_ref()),
+                Err(unrecorded) => return self.unrecorded(head, &unrecorded),
+            }
+        }
+        dress(&mut headers, &face);
+        Reply { status: face.status, headers, body: ReplyBody::Whole(face.body) }
+    }
+
+    /// The answer where not even a refusal can be recorded: it promises no record, so it carries no Lineage-Id.
+    fn unrecorded(&self, head: &Head, fault: &Fault) -> Reply {
+        let face = self.parts.faces.face(fault);
+        let mut headers = HeaderMap::with_capacity(8);
+        reply::set(&mut headers, names::X_REQUEST_ID, head.request_id.as_str());
+        dress(&mut headers, &face);
+        Reply { status: face.status, headers, body: ReplyBody::Whole(face.body) }
+    }
+}
+
+fn dress(headers: &mut HeaderMap, face: &Face) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(retry) = face.should_retry {
+        reply::fixed(headers, names::SHOULD_RETRY, if retry { "true" } else { "false" });
+    }
+    if let Some(wait) = face.retry_after {
+        // Upwards and at least one second: a client that obeys must not be refused again for coming too early.
+        let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        reply::set(headers, RETRY_AFTER, &millis.div_ceil(1000).max(1).to_string());
+        reply::set(headers, names::RETRY_AFTER_MS, &millis.max(1).to_string());
+    }
+}
+
+fn ending<'a>(face: &'a Face, fault: &Fault) -> Ending<'a> {
+    Ending {
+        status: face.status,
+        outcome: outcome(fault),
+        body: Sent::Whole(&face.body),
+        chunks: 0,
+        answer_digest: None,
+        finish: None,
+        usage: None,
+    }
+}
+
+fn outcome(fault: &Fault) -> Outcome {
+    match fault {
+        Fault::Invalid { .. }
+        | Fault::TooLarge { .. }
+        | Fault::UnknownModel { .. }
+        | Fault::UnknownRecord
+        | Fault::UnknownUrl
+        | Fault::WrongMethod => Outcome::Invalid,
+        Fault::RateLimited { .. } | Fault::Unauthenticated | Fault::NotCached => Outcome::Denied,
+        Fault::ClientGone => Outcome::ClientAbort,
+        Fault::Upstream { error, .. } if error.is_timeout() => Outcome::Timeout,
+        Fault::Upstream { .. } => Outcome::UpstreamError,
+        Fault::LineageUnavailable | Fault::NotReady(_) | Fault::Internal(_) => Outcome::InternalError,
+    }
+}
+
+fn reason(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::RateLimited { .. } => "ip_rate",
+        Fault::Unauthenticated => "unauthenticated",
+        _ => "other",
+    }
+}

@@ -1,0 +1,221 @@
+//! Writes records: what was drafted is signed at its place in the log, under the log's own lock.
+
+use crate::fault::Fault;
+use parking_lot::Mutex;
+use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Policy, Receipt, Record, Signer};
+use signet_spool::{LogFault, LogStats, Opened, RecordLog};
+use signet_telemetry::{Metrics, Step};
+use signet_types::{Clock, LineageId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Refusals before authentication that get a record of their own, a second; further ones fold into one.
+const DENIALS_A_SECOND: u64 = 50;
+
+/// What every record of this process says of it.
+#[derive(Debug, Clone)]
+pub struct Voice {
+    /// The checkpoint origin without the log, `lineage.origin`.
+    pub origin: String,
+    /// The process.
+    pub gateway: Arc<Gateway>,
+    /// The rules in force.
+    pub policy: Arc<Policy>,
+    /// `on_full = "degrade"`: serve without a record, count, and say so in a signed gap.
+    pub degrade: bool,
+}
+
+/// A written record, as the answer shows it.
+#[derive(Debug, Clone)]
+pub struct Attested {
+    /// The record.
+    pub record: Arc<Record>,
+    /// Its leaf hash.
+    pub leaf_hash: [u8; 32],
+    /// The value of `Lineage-Receipt`.
+    pub receipt: String,
+}
+
+/// Writes records to the one log of this process.
+pub struct Recorder {
+    log: Arc<dyn RecordLog>,
+    signer: Signer,
+    voice: Voice,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    unrecorded: AtomicU64,
+    denials: Mutex<Fold>,
+}
+
+/// Refusals of one second.
+#[derive(Debug, Default)]
+struct Fold {
+    second: u64,
+    alone: u64,
+    folded: Option<Folded>,
+}
+
+#[derive(Debug)]
+struct Folded {
+    id: LineageId,
+    from_ms: u64,
+    counts: Vec<(&'static str, u64)>,
+}
+
+impl Recorder {
+    /// A recorder over an open log.
+    pub fn new(
+        log: Arc<dyn RecordLog>,
+        signer: Signer,
+        voice: Voice,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let (unrecorded, denials) = (AtomicU64::new(0), Mutex::default());
+        Self { log, signer, voice, clock, metrics, unrecorded, denials }
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Arc<dyn RecordLog> {
+        &self.log
+    }
+
+    /// What every record says of this process.
+    pub const fn voice(&self) -> &Voice {
+        &self.voice
+    }
+
+    /// The log's figures.
+    pub fn stats(&self) -> LogStats {
+        self.log.stats()
+    }
+
+    /// Whether a full log refuses requests now.
+    pub fn is_refusing(&self) -> bool {
+        !self.voice.degrade && self.log.stats().bytes >= self.log.bound()
+    }
+
+    /// Makes it known that a request is about to go upstream; room for its record is reserved.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where the log takes nothing; no money has been spent then.
+    pub(crate) fn open(&self, facts: &OpenFacts) -> Result<Option<Opened>, Fault> {
+        match self.log.open(facts.id, &facts.encode()) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(fault) => self.excuse(&fault).map(|()| None),
+        }
+    }
+
+    /// Signs and appends one record.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where the log takes nothing and the policy is to refuse.
+    pub(crate) fn close(&self, opened: Option<Opened>, draft: &Draft) -> Result<Option<Attested>, Fault> {
+        let started = Instant::now();
+        let mut prepared = Some(draft.prepare());
+        let written = self
+            .log
+            .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
+        self.metrics.step(Step::Attest, started.elapsed());
+        match written {
+            Ok(record) => Ok(Some(self.attested(record))),
+            Err(fault) => self.excuse(&fault).map(|()| None),
+        }
+    }
+
+    fn attested(&self, record: Arc<Record>) -> Attested {
+        let receipt = Receipt::of(&record, &self.voice.origin);
+        Attested { receipt: receipt.to_string(), leaf_hash: receipt.leaf_hash, record }
+    }
+
+    fn excuse(&self, fault: &LogFault) -> Result<(), Fault> {
+        if !self.voice.degrade {
+            tracing::error!(%fault, "no record can be written; the request is refused");
+            return Err(Fault::LineageUnavailable);
+        }
+        self.unrecorded.fetch_add(1, Ordering::Relaxed);
+        self.metrics.record("unrecorded");
+        Ok(())
+    }
+
+    /// Takes a refusal before authentication into this second's fold, if there are many; the id that the answer carries.
+    pub(crate) fn fold(&self, reason: &'static str) -> Option<LineageId> {
+        let now_ms = self.clock.now_ms();
+        let mut fold = self.denials.lock();
+        if fold.second != now_ms / 1000 {
+            let before = std::mem::take(&mut *fold);
+            fold.second = now_ms / 1000;
+            drop(fold);
+            self.write_fold(before);
+            fold = self.denials.lock();
+        }
+        if fold.alone < DENIALS_A_SECOND {
+            fold.alone += 1;
+            return None;
+        }
+        let folded = fold.folded.get_or_insert_with(|| Folded {
+            id: LineageId::generate(now_ms),
+            from_ms: now_ms,
+            counts: Vec::new(),
+        });
+        match folded.counts.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => folded.counts.push((reason, 1)),
+        }
+        Some(folded.id)
+    }
+
+    /// Writes what is due: the fold of a second that has passed, and the gap that a full log left.
+    pub fn tick(&self) {
+        let now_ms = self.clock.now_ms();
+        let due = {
+            let mut fold = self.denials.lock();
+            (fold.second != now_ms / 1000).then(|| std::mem::take(&mut *fold))
+        };
+        due.into_iter().for_each(|fold| self.write_fold(fold));
+        self.write_gap();
+        let stats = self.log.stats();
+        self.metrics.spool(stats.bytes, self.log.lag(now_ms));
+    }
+
+    fn write_fold(&self, fold: Fold) {
+        let Some(folded) = fold.folded else { return };
+        let now_ms = self.clock.now_ms();
+        let mut stamp = self.stamp();
+        stamp.id = folded.id;
+        let denials = Denials { counts: folded.counts, ids: vec![folded.id], span_ms: (folded.from_ms, now_ms) };
+        self.write(&Draft::denials(&stamp, &denials));
+    }
+
+    fn write_gap(&self) {
+        let missed = self.unrecorded.swap(0, Ordering::Relaxed);
+        if missed > 0 && !self.write(&Draft::unrecorded(&self.stamp(), missed, "log_full")) {
+            self.unrecorded.fetch_add(missed, Ordering::Relaxed);
+        }
+    }
+
+    /// Id, time and speaker of a control record written now.
+    pub fn stamp(&self) -> ControlStamp {
+        let at_ms = self.clock.now_ms();
+        ControlStamp {
+            id: LineageId::generate(at_ms),
+            at_ms,
+            gateway: self.voice.gateway.clone(),
+            policy: self.voice.policy.clone(),
+        }
+    }
+
+    /// Writes a record that no request waits for; whether it was written.
+    pub fn write(&self, draft: &Draft) -> bool {
+        let prepared = draft.prepare();
+        let mut prepared = Some(prepared);
+        let written = self
+            .log
+            .close(None, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
+        if let Err(fault) = &written {
+            tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
+        }
+        written.is_ok()
+    }
+}

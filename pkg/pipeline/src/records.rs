@@ -1,0 +1,137 @@
+//! A caller's own records, and the merged model list.
+
+use crate::exchange::{Ending, Exchange, Sent, operations};
+use crate::fault::Fault;
+use crate::head::Head;
+use crate::pipeline::Pipeline;
+use crate::reply::{self, Reply, ReplyBody};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+use serde_json::value::RawValue;
+use signet_lineage::{Columns, Outcome, Receipt, Record};
+use signet_openai::ModelList;
+use signet_provider::{Ask, filter_request_headers};
+use signet_types::{LineageId, TenantId};
+use std::sync::Arc;
+
+const MODELS_MAX: usize = 8 << 20;
+
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    id: String,
+    receipt: String,
+    envelope: &'a RawValue,
+}
+
+impl Pipeline {
+    /// `GET /v1/lineage/{id}`: the caller's own record, as soon as its answer has ended; another tenant's does not exist.
+    pub async fn lineage(self: &Arc<Self>, head: &Head, id: &str) -> Reply {
+        let mut exchange = self.begin(operations::LINEAGE, head);
+        let body = self.show(&mut exchange, head, id).await;
+        self.answer_json(exchange, head, body)
+    }
+
+    async fn show(&self, exchange: &mut Exchange, head: &Head, id: &str) -> Result<Bytes, Fault> {
+        self.admit(exchange, head)?;
+        self.identify(exchange, head).await?;
+        let id: LineageId = id.parse().map_err(|_| Fault::UnknownRecord)?;
+        let record = self.find(id, exchange.keys().tenant).await?.ok_or(Fault::UnknownRecord)?;
+        let envelope = String::from_utf8(record.to_envelope_json()).map_err(|error| Fault::Internal(error.into()))?;
+        let envelope = RawValue::from_string(envelope).map_err(|error| Fault::Internal(error.into()))?;
+        let receipt = Receipt::of(&record, &self.parts.recorder.voice().origin).to_string();
+        let shown = Shown { id: id.to_string(), receipt, envelope: &envelope };
+        serde_json::to_vec(&shown).map(Bytes::from).map_err(|error| Fault::Internal(error.into()))
+    }
+
+    async fn find(&self, id: LineageId, tenant: TenantId) -> Result<Option<Arc<Record>>, Fault> {
+        let recent = self.parts.recorder.log().find(id);
+        if let Some(record) = recent {
+            let owner = Columns::read(&record.payload).ok().and_then(|columns| columns.tenant);
+            return Ok(Some(record).filter(|_| owner == Some(tenant)));
+        }
+        let found = self.parts.records.find(id, Some(tenant)).await;
+        found.map(|record| record.map(Arc::new)).map_err(|fault| {
+            tracing::warn!(%fault, "a record cannot be looked up");
+            Fault::NotReady("the record store is away")
+        })
+    }
+
+    /// `GET /v1/models`: the configured models, or else the union of what the providers list.
+    pub async fn models(self: &Arc<Self>, head: &Head) -> Reply {
+        let mut exchange = self.begin(operations::MODELS, head);
+        let body = self.list_models(&mut exchange, head).await;
+        self.answer_json(exchange, head, body)
+    }
+
+    async fn list_models(&self, exchange: &mut Exchange, head: &Head) -> Result<Bytes, Fault> {
+        self.admit(exchange, head)?;
+        let authorization = self.identify(exchange, head).await?;
+        let configured = &self.parts.settings.models;
+        if !configured.is_empty() {
+            let mut list = ModelList::default();
+            configured.iter().for_each(|model| list.push(model, "signet", 0));
+            return Ok(list.to_json());
+        }
+        let ask = Ask {
+            method: Method::GET,
+            path: PathAndQuery::from_static("/models"),
+            headers: filter_request_headers(&head.headers),
+            authorization,
+            deadline: None,
+        };
+        let mut merged: Option<ModelList> = None;
+        let mut last = None;
+        for (provider, answer) in self.parts.fleet.models(&ask, MODELS_MAX).await {
+            match answer {
+                Ok((status, body)) if status.as_u16() == 200 => match ModelList::parse(&body) {
+                    Ok(list) => merged = Some(merged.take().unwrap_or_default().merge(list)),
+                    Err(error) => tracing::warn!(%provider, %error, "a model list was left out"),
+                },
+                Ok((status, _)) => tracing::warn!(%provider, %status, "a provider lists no models"),
+                Err(error) => last = Some(Fault::Upstream { provider, error: Arc::new(error) }),
+            }
+        }
+        match (merged, last) {
+            (Some(list), _) => Ok(list.to_json()),
+            (None, Some(fault)) => Err(fault),
+            (None, None) => Err(Fault::NotReady("no provider lists its models")),
+        }
+    }
+
+    fn answer_json(&self, mut exchange: Exchange, head: &Head, body: Result<Bytes, Fault>) -> Reply {
+        let body = match body {
+            Ok(body) => body,
+            Err(fault) => return self.refuse(exchange, head, &fault),
+        };
+        let mut headers = HeaderMap::with_capacity(12);
+        reply::common(&mut headers, &exchange, head.request_id.as_str(), false);
+        reply::fixed(&mut headers, CONTENT_TYPE, "application/json");
+        let closed = exchange.close(Ending {
+            status: 200,
+            outcome: Outcome::Complete,
+            body: Sent::Whole(&body),
+            chunks: 0,
+            answer_digest: None,
+            finish: None,
+            usage: None,
+        });
+        match closed {
+            Ok(attested) => {
+                reply::receipt(&mut headers, attested.as_ref());
+                Reply { status: 200, headers, body: ReplyBody::Whole(body) }
+            }
+            Err(fault) => self.refuse(exchange, head, &fault),
+        }
+    }
+
+    /// An answer to a URL or method that does not exist here; recorded like any other.
+    pub fn unknown(self: &Arc<Self>, head: &Head, fault: &Fault) -> Reply {
+        let mut exchange = self.begin(operations::UNKNOWN, head);
+        match self.admit(&mut exchange, head) {
+            Ok(()) => self.refuse(exchange, head, fault),
+            Err(limited) => self.refuse(exchange, head, &limited),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What goes back to the caller: status, headers, body.
+
+use crate::exchange::State;
+use crate::live::Live;
+use crate::recorder::Attested;
+use bytes::Bytes;
+use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use signet_types::LineageId;
+use std::time::Duration;
+
+/// An answer, whole or live.
+#[derive(Debug)]
+pub struct Reply {
+    /// HTTP status.
+    pub status: u16,
+    /// Headers, without lengths.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: ReplyBody,
+}
+
+/// An answer's body.
+#[derive(Debug)]
+pub enum ReplyBody {
+    /// At hand.
+    Whole(Bytes),
+    /// As it comes; its record is written at its end.
+    Live(Box<Live>),
+    /// A stream at hand, whose receipt may follow as a trailer too.
+    Replay {
+        /// All events.
+        bytes: Bytes,
+        /// The value of the `lineage-receipt` trailer.
+        receipt: Option<HeaderValue>,
+    },
+}
+
+/// Header names of the contract.
+pub(crate) mod names {
+    use http::HeaderName;
+    pub(crate) const X_CACHE: HeaderName = HeaderName::from_static("x-cache");
+    pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+    pub(crate) const X_CACHE_SIMILARITY: HeaderName = HeaderName::from_static("x-cache-similarity");
+    pub(crate) const X_CACHE_SOURCE: HeaderName = HeaderName::from_static("x-cache-source");
+    pub(crate) const LINEAGE_ID: HeaderName = HeaderName::from_static("lineage-id");
+    pub(crate) const LINEAGE_RECEIPT: HeaderName = HeaderName::from_static("lineage-receipt");
+    pub(crate) const LINEAGE_OPENING: HeaderName = HeaderName::from_static("lineage-opening");
+    pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+    pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+    pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-signet-attempts");
+    pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+    pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+    pub(crate) const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+}
+
+/// Writes a header from text that is visible ASCII by construction; anything else is left out rather than sent broken.
+pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+pub(crate) fn fixed(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
+    headers.insert(name, HeaderValue::from_static(value));
+}
+
+/// Headers that every answer carries, known before its record.
+pub(crate) fn common(headers: &mut HeaderMap, state: &State, request_id: &str, stream: bool) {
+    fixed(headers, names::X_CACHE, state.x_cache);
+    set(headers, names::LINEAGE_ID, &state.id.to_string());
+    set(headers, names::X_REQUEST_ID, request_id);
+    set(headers, names::LINEAGE_OPENING, &state.keys().proof.opening(state.id).to_string());
+    set(headers, names::SERVER_TIMING, &state.timing.header(state.elapsed()));
+    if stream {
+        fixed(headers, CONTENT_TYPE, "text/event-stream; charset=utf-8");
+        fixed(headers, CACHE_CONTROL, "no-cache");
+        fixed(headers, names::X_ACCEL_BUFFERING, "no");
+    } else {
+        fixed(headers, CACHE_CONTROL, "private, no-store");
+    }
+}
+
+/// The receipt of a record that was written before the head.
+pub(crate) fn receipt(headers: &mut HeaderMap, attested: Option<&Attested>) {
+    if let Some(attested) = attested {
+        set(headers, names::LINEAGE_RECEIPT, &attested.receipt);
+    }
+}
+
+/// What stands on a hit (RFC 9211 §2).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hit {
+    pub(crate) detail: &'static str,
+    pub(crate) similarity: f32,
+    pub(crate) source: LineageId,
+    pub(crate) age_ms: u64,
+    pub(crate) ttl_ms: u64,
+}
+
+pub(crate) fn hit(headers: &mut HeaderMap, hit: &Hit) {
+    let (detail, ttl) = (hit.detail, hit.ttl_ms / 1000);
+    set(headers, names::CACHE_STATUS, &format!("signet; hit; detail={detail}; ttl={ttl}"));
+    set(headers, AGE, &(hit.age_ms / 1000).to_string());
+    // Rounded down, so that the figure never claims more than was found.
+    let shown = (hit.similarity.clamp(0.0, 1.0) * 1000.0).floor() / 1000.0;
+    set(headers, names::X_CACHE_SIMILARITY, &format!("{shown:.3}"));
+    set(headers, names::X_CACHE_SOURCE, &hit.source.to_string());
+}
+
+/// What stands on an answer that went upstream.
+pub(crate) fn forwarded(x_cache: &str, stored: bool) -> &'static str {
+    match (x_cache, stored) {
+        ("BYPASS", _) => "signet; fwd=bypass",
+        ("REFRESH", true) => "signet; fwd=request; stored",
+        ("REFRESH", false) => "signet; fwd=request",
+        ("COALESCED", _) => "signet; fwd=miss; collapsed",
+        (_, true) => "signet; fwd=miss; stored",
+        (_, false) => "signet; fwd=miss",
+    }
+}
+
+/// Where the time went, for `Server-Timing`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Timing {
+    pub(crate) cache: Duration,
+    pub(crate) upstream: Duration,
+}
+
+impl Timing {
+    fn header(&self, total: Duration) -> String {
+        let ms = |d: Duration| d.as_secs_f64() * 1000.0;
+        let own = total.saturating_sub(self.upstream);
+        format!("cache;dur={:.3}, upstream;dur={:.3}, signet;dur={:.3}", ms(self.cache), ms(self.upstream), ms(own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_status_tells_why_the_answer_was_fetched() {
+        assert_eq!(forwarded("MISS", true), "signet; fwd=miss; stored");
+        assert_eq!(forwarded("BYPASS", false), "signet; fwd=bypass");
+        assert_eq!(forwarded("REFRESH", true), "signet; fwd=request; stored");
+        assert_eq!(forwarded("COALESCED", false), "signet; fwd=miss; collapsed");
+    }
+
+    #[test]
+    fn a_shown_similarity_never_rounds_up() {
+        let mut headers = HeaderMap::new();
+        let source = LineageId::generate(0);
+        hit(&mut headers, &Hit { detail: "vector", similarity: 0.9799, source, age_ms: 1999, ttl_ms: 5500 });
+        assert_eq!(headers["x-cache-similarity"], "0.979");
+        assert_eq!(headers["age"], "1");
+        assert_eq!(headers["cache-status"], "signet; hit; detail=vector; ttl=5");
+    }
+}

@@ -1,0 +1,143 @@
+//! The shipper: carries records from the writer log to the database, in order, exactly once.
+//!
+//! It keeps no position of its own: the database's `next_seq` under the fence is the position. A database that is away
+//! costs lag, never a record; the log holds what is not shipped.
+
+use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
+use signet_spool::RecordLog;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+const BATCH_RECORDS: usize = 1_000;
+const BATCH_BYTES: usize = 4 << 20;
+const IDLE: Duration = Duration::from_millis(25);
+const BACKOFF: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+
+/// Why the shipper ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShipEnd {
+    /// Told to, with everything shipped or the time for it over.
+    #[error("stopped with {left} records not in the database; they stay in the log")]
+    Stopped {
+        /// Records that the database does not hold yet.
+        left: u64,
+    },
+    /// Another process owns the log, or the database holds what we did not sign: this process must stop.
+    #[error("{0}")]
+    Fatal(String),
+}
+
+/// Ships one log.
+pub struct Shipper {
+    log: Arc<dyn RecordLog>,
+    store: Arc<dyn RecordStore>,
+    row: LogRow,
+    faults: usize,
+}
+
+impl Shipper {
+    /// A shipper of `log` into `store`; `row` makes the log known there.
+    pub fn new(log: Arc<dyn RecordLog>, store: Arc<dyn RecordStore>, row: LogRow) -> Self {
+        Self { log, store, row, faults: 0 }
+    }
+
+    /// Ships until `stop`, then until the log is empty or `grace` is over.
+    pub async fn run(mut self, stop: CancellationToken, grace: Duration) -> ShipEnd {
+        let mut next = None;
+        let until_stop = stop.clone().cancelled_owned();
+        tokio::pin!(until_stop);
+        loop {
+            let step = tokio::select! {
+                biased;
+                () = &mut until_stop => break,
+                step = self.step(&mut next) => step,
+            };
+            if let Err(fatal) = step {
+                return fatal;
+            }
+        }
+        let drained = tokio::time::timeout(grace, self.drain(&mut next)).await;
+        match drained {
+            Ok(Err(fatal)) => fatal,
+            _ => ShipEnd::Stopped { left: self.left(next) },
+        }
+    }
+
+    fn left(&self, next: Option<u64>) -> u64 {
+        let stats = self.log.stats();
+        stats.next_seq.saturating_sub(next.unwrap_or(stats.shipped_seq))
+    }
+
+    async fn drain(&mut self, next: &mut Option<u64>) -> Result<(), ShipEnd> {
+        if let Err(fault) = self.log.sync() {
+            tracing::error!(%fault, "the log was not synced at the end");
+        }
+        while self.left(*next) > 0 {
+            self.step(next).await?;
+        }
+        Ok(())
+    }
+
+    /// One batch, or one wait. A cancelled step is harmless: the database's `next_seq` decides what was applied.
+    async fn step(&mut self, next: &mut Option<u64>) -> Result<(), ShipEnd> {
+        let from = match *next {
+            Some(seq) => seq,
+            None => match self.store.register(&self.row).await {
+                Ok(row) => *next.insert(row.next_seq),
+                Err(fault) => return self.failed(fault, next).await,
+            },
+        };
+        let batch = match self.log.read_from(from, BATCH_RECORDS, BATCH_BYTES) {
+            Ok(batch) => batch,
+            Err(fault) => {
+                tracing::error!(%fault, from, "the log cannot be read");
+                tokio::time::sleep(BACKOFF[4]).await;
+                return Ok(());
+            }
+        };
+        if batch.is_empty() {
+            self.log.shipped(from);
+            tokio::time::sleep(IDLE).await;
+            return Ok(());
+        }
+        let batch: Vec<Record> = batch.into_iter().map(Arc::unwrap_or_clone).collect();
+        match self.store.ship(self.row.log, self.row.epoch, &batch).await {
+            Ok(seq) => {
+                self.faults = 0;
+                *next = Some(seq);
+                self.log.shipped(seq);
+                Ok(())
+            }
+            Err(fault) => self.failed(fault, next).await,
+        }
+    }
+
+    async fn failed(&mut self, fault: ShipFault, next: &mut Option<u64>) -> Result<(), ShipEnd> {
+        match fault {
+            ShipFault::Fenced { .. } | ShipFault::Equivocation { .. } => {
+                tracing::error!(%fault, log = %self.row.log, "shipping stops for good");
+                return Err(ShipEnd::Fatal(fault.to_string()));
+            }
+            ShipFault::Gap { expected, .. } => {
+                tracing::warn!(%fault, "shipping resumes where the database stands");
+                *next = Some(expected);
+            }
+            ShipFault::Unavailable(_) => {
+                if self.faults == 0 {
+                    tracing::warn!(%fault, "the database is away; records stay in the log");
+                }
+                *next = None;
+            }
+        }
+        tokio::time::sleep(BACKOFF[self.faults.min(BACKOFF.len() - 1)]).await;
+        self.faults += 1;
+        Ok(())
+    }
+}
