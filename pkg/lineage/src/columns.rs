@@ -16,7 +16,7 @@ pub struct Columns {
     pub id: LineageId,
     /// Whose answer it was; none for control records.
     pub tenant: Option<TenantId>,
-    /// The model sent upstream, else the one asked for.
+    /// The model sent upstream, else the one asked for; none if the name holds a NUL, which Postgres cannot store.
     pub model: Option<String>,
     /// What the cache decided.
     pub cache: Option<String>,
@@ -47,7 +47,7 @@ impl Columns {
             ts_ms: p.time.completed_ms,
             id: p.id,
             tenant: p.caller.map(|caller| TenantId::from_bytes(caller.tenant)),
-            model: p.model.map(|model| model.routed.unwrap_or(model.asked)),
+            model: p.model.map(|model| model.routed.unwrap_or(model.asked)).filter(|name| !name.contains('\0')),
             cache: p.cache.map(|cache| cache.decision),
             status: p.http.map(|http| http.status),
             tok_in: p.usage.as_ref().map(|usage| usage.input),

@@ -90,10 +90,13 @@ impl Draft {
         Self::control(Kind::Recovery, stamp, facts)
     }
 
-    /// Seqs `from..=to` of this log are missing and will stay so.
-    pub fn gap(stamp: &ControlStamp, from: u64, to: u64, reason: &'static str) -> Self {
+    /// Seqs `from..=to` of this log are missing and will stay so. `leaves` are the leaf hashes that the writer's tree
+    /// holds for them, one for each in order; without them nobody can check the tree from there on, so they are left
+    /// out only where they are not known.
+    pub fn gap(stamp: &ControlStamp, from: u64, to: u64, reason: &'static str, leaves: Option<&[[u8; 32]]>) -> Self {
         let reason = ControlValue::Text(reason.to_owned());
-        let facts = vec![("from", ControlValue::Int(from)), ("to", ControlValue::Int(to)), ("reason", reason)];
+        let mut facts = vec![("from", ControlValue::Int(from)), ("to", ControlValue::Int(to)), ("reason", reason)];
+        facts.extend(leaves.map(|leaves| ("leaves", ControlValue::Text(hex::text(leaves.as_flattened())))));
         Self::control(Kind::Gap, stamp, facts)
     }
 

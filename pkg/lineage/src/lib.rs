@@ -16,6 +16,7 @@ mod record;
 mod statement;
 mod tenant_key;
 mod tree;
+pub mod verify;
 
 pub use columns::{Columns, ColumnsFault};
 pub use control::{ControlStamp, Denials, Recovery};
