@@ -1,1 +1,27 @@
-//! openai
+//! The OpenAI wire format, nothing more: requests, event streams, answers, errors and model lists.
+//!
+//! It decides nothing about caching, providers or HTTP. It tells callers of this crate what a body says
+//! ([`ChatRequest`]), which bytes of a stream are which event ([`sse`]), and keeps a complete answer in the one form that
+//! can be served as JSON and as a stream ([`Answer`]).
+//!
+//! Bodies are read with a parser of our own ([`json`]) because three things are needed at once that no borrowed tree
+//! gives together: where a value lies in the caller's bytes, numbers as they were written, and refused duplicate keys.
+
+mod accumulator;
+mod answer;
+mod canon;
+mod embeddings;
+mod error;
+mod json;
+mod models;
+mod request;
+pub mod sse;
+mod turn;
+
+pub use accumulator::{Accumulator, Incomplete};
+pub use answer::{Answer, Layer, NotStorable, Usage};
+pub use embeddings::{Embeddings, EmbeddingsRequest};
+pub use error::{BadRequest, ErrorBody};
+pub use models::{ModelList, NotAModelList};
+pub use request::ChatRequest;
+pub use turn::LastTurn;

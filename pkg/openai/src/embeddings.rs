@@ -1,0 +1,134 @@
+//! Embeddings: requests and answers, for the exact cache only.
+
+use crate::answer::{NotStorable, Usage};
+use crate::error::BadRequest;
+use crate::json::{Json, Member, duplicate, get};
+use crate::request::{model, object, quoted, shape, splice};
+use bytes::Bytes;
+use std::fmt;
+use std::ops::Range;
+
+/// A request to `/v1/embeddings`, with the caller's bytes.
+#[derive(Clone)]
+pub struct EmbeddingsRequest {
+    body: Bytes,
+    model: String,
+    inputs: usize,
+    shape: [u8; 32],
+    model_span: Range<usize>,
+}
+
+impl EmbeddingsRequest {
+    /// Reads a body in one pass.
+    ///
+    /// # Errors
+    /// As [`crate::ChatRequest::parse`]; `input` is a string, an array of strings, of tokens, or of arrays of tokens.
+    pub fn parse(body: &Bytes) -> Result<Self, BadRequest> {
+        let members = object(body)?;
+        let (model, model_span) = model(&members)?;
+        let input = get(&members, "input").ok_or_else(|| BadRequest::missing("input"))?;
+        let inputs = count(input)
+            .ok_or_else(|| BadRequest::wrong_type("input", "a string, or an array of strings or of token arrays"))?;
+        let shape = shape(b"signet/shape/embeddings/v1", &members, &["user"]);
+        Ok(Self { body: body.clone(), model, inputs, shape, model_span })
+    }
+
+    /// The bytes as the caller sent them.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The model as asked.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// How many vectors are wanted.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Canonical SHA-256 of the whole request but `user`.
+    pub fn shape(&self) -> &[u8; 32] {
+        &self.shape
+    }
+
+    /// The body to send upstream; every byte but the model's name as it was.
+    pub fn with(&self, model: Option<&str>) -> Bytes {
+        let model = model.filter(|model| *model != self.model).map(quoted);
+        let edits: Vec<_> = model.iter().map(|model| (&self.model_span, &model[..])).collect();
+        splice(&self.body, &edits)
+    }
+}
+
+/// Leaves the input out: it belongs in no log.
+impl fmt::Debug for EmbeddingsRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("EmbeddingsRequest");
+        out.field("model", &self.model).field("inputs", &self.inputs).finish_non_exhaustive()
+    }
+}
+
+fn count(input: &Json<'_>) -> Option<usize> {
+    let tokens = |items: &[Json<'_>]| items.iter().all(|item| item.as_u64().is_some());
+    match input {
+        Json::String(_) => Some(1),
+        Json::Array(items) if items.is_empty() => Some(0),
+        Json::Array(items) if items.iter().all(|item| item.as_str().is_some()) => Some(items.len()),
+        Json::Array(items) if tokens(items) => Some(1),
+        Json::Array(items) if items.iter().all(|item| item.as_array().is_some_and(tokens)) => Some(items.len()),
+        _ => None,
+    }
+}
+
+/// A complete embeddings answer. It has no id and no time of its own, so it is served byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embeddings {
+    body: Bytes,
+    model: String,
+    usage: Option<Usage>,
+}
+
+impl Embeddings {
+    /// Reads a provider's answer to `inputs` inputs.
+    ///
+    /// # Errors
+    /// It is not a list of exactly that many vectors.
+    pub fn from_json(body: &[u8], inputs: usize) -> Result<Self, NotStorable> {
+        let Ok(Json::Object(members)) = Json::parse(body) else { return Err(NotStorable::Shape("not an object")) };
+        if duplicate(&members).is_some() {
+            return Err(NotStorable::Shape("a duplicate key"));
+        }
+        let data = get(&members, "data").and_then(Json::as_array).ok_or(NotStorable::Shape("no data"))?;
+        let filled = |vector: &Json<'_>| match vector.get("embedding") {
+            Some(Json::Array(values)) => !values.is_empty(),
+            Some(Json::String(base64)) => !base64.is_empty(),
+            _ => false,
+        };
+        if data.len() != inputs || !data.iter().all(filled) {
+            return Err(NotStorable::Shape("not one vector for each input"));
+        }
+        Ok(Self::read(body, &members))
+    }
+
+    fn read(body: &[u8], members: &[Member<'_>]) -> Self {
+        let model = get(members, "model").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let usage = get(members, "usage").and_then(Usage::read);
+        Self { body: Bytes::copy_from_slice(body), model, usage }
+    }
+
+    /// The body as it came, copied to its exact size.
+    pub fn to_json(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The model that made it, empty if not told.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// What it cost.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+}

@@ -1,0 +1,308 @@
+//! A chat completion request, read once.
+//!
+//! What decides the answer is a deny-list's complement: every field is in [`ChatRequest::shape`] unless it is known to be
+//! neutral, so a field that nobody here has heard of still keeps two requests apart.
+
+use crate::canon;
+use crate::error::BadRequest;
+use crate::json::{Json, Member, duplicate, get, write_str};
+use crate::turn::{LastTurn, take_last_text, unique_within};
+use bytes::Bytes;
+use std::fmt;
+use std::ops::Range;
+
+/// Fields that do not change what the model says.
+const NEUTRAL: [&str; 4] = ["stream", "stream_options", "user", "metadata"];
+
+/// Replace these bytes of the body by this text.
+type Edit = (Range<usize>, &'static str);
+
+/// A request to `/v1/chat/completions`, with the caller's bytes.
+#[derive(Clone)]
+pub struct ChatRequest {
+    body: Bytes,
+    model: String,
+    stream: bool,
+    include_usage: bool,
+    n: u32,
+    temperature: Option<f64>,
+    max_completion_tokens: Option<u64>,
+    shape: [u8; 32],
+    last_text: String,
+    last_turn: LastTurn,
+    not_semantic: Option<&'static str>,
+    model_span: Range<usize>,
+    usage_edit: Option<Edit>,
+}
+
+impl ChatRequest {
+    /// Reads a body in one pass.
+    ///
+    /// # Errors
+    /// Not JSON, not UTF-8, nested over 128 levels, a duplicate key in the body, `stream_options`, a message or a content
+    /// part, or a field that Signet interprets has a wrong type. Everything else is left to the provider.
+    pub fn parse(body: &Bytes) -> Result<Self, BadRequest> {
+        let mut members = object(body)?;
+        let model = model(&members)?;
+        check_messages(&members)?;
+        let stream = flag(&members, "stream", "stream")?;
+        let (include_usage, usage_edit) = usage_option(body, &members)?;
+        let n = choices(&members)?;
+        let temperature = temperature(&members)?;
+        let limit = whole(&members, "max_completion_tokens")?;
+        let old_limit = whole(&members, "max_tokens")?;
+        let not_semantic = not_semantic(&members, n, temperature);
+        let messages = members.iter_mut().find(|member| member.key == "messages").map(|member| &mut member.value);
+        let (last_turn, last_text) = match messages {
+            Some(Json::Array(messages)) => take_last_text(messages),
+            _ => (LastTurn::NotText("empty"), String::new()),
+        };
+        let shape = shape(b"signet/shape/chat/v1", &members, &NEUTRAL);
+        Ok(Self {
+            body: body.clone(),
+            model: model.0,
+            stream,
+            include_usage,
+            n,
+            temperature,
+            max_completion_tokens: limit.or(old_limit),
+            shape,
+            last_text,
+            last_turn,
+            not_semantic,
+            model_span: model.1,
+            usage_edit,
+        })
+    }
+
+    /// The bytes as the caller sent them.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The model as asked.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Whether an event stream is wanted.
+    pub fn stream(&self) -> bool {
+        self.stream
+    }
+
+    /// Whether the caller asked for the usage chunk (`stream_options.include_usage`).
+    pub fn include_usage(&self) -> bool {
+        self.include_usage
+    }
+
+    /// How many choices are wanted, at least 1.
+    pub fn n(&self) -> u32 {
+        self.n
+    }
+
+    /// Sampling temperature, if one was sent.
+    pub fn temperature(&self) -> Option<f64> {
+        self.temperature
+    }
+
+    /// Most tokens to write: `max_completion_tokens`, else `max_tokens`.
+    pub fn max_completion_tokens(&self) -> Option<u64> {
+        self.max_completion_tokens
+    }
+
+    /// Canonical SHA-256 of everything but the neutral fields and [`Self::last_text`]; the asked model is in it.
+    /// Together with the last text it is the whole request.
+    pub fn shape(&self) -> &[u8; 32] {
+        &self.shape
+    }
+
+    /// The text of the last message, byte-exact; empty unless [`Self::last_turn`] is text. Several text parts are joined
+    /// by a line with U+001F.
+    pub fn last_text(&self) -> &str {
+        &self.last_text
+    }
+
+    /// What the last message is.
+    pub fn last_turn(&self) -> LastTurn {
+        self.last_turn
+    }
+
+    /// The text to compare with similar ones.
+    ///
+    /// # Errors
+    /// Why this request is only for the exact cache, as a short constant for records and metrics.
+    pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
+        match (self.last_turn, self.not_semantic) {
+            (LastTurn::NotText(reason), _) | (_, Some(reason)) => Err(reason),
+            (LastTurn::Text, None) => Ok(&self.last_text),
+        }
+    }
+
+    /// The body to send upstream: the caller's own bytes, with another `model` and `stream_options.include_usage = true`
+    /// where asked for. Every other byte stays as it was; if nothing changes it is the same buffer.
+    pub fn with(&self, model: Option<&str>, include_usage: bool) -> Bytes {
+        let model = model.filter(|model| *model != self.model).map(quoted);
+        let usage = self.usage_edit.as_ref().filter(|_| include_usage);
+        let mut edits: Vec<(&Range<usize>, &[u8])> = Vec::with_capacity(2);
+        edits.extend(model.as_ref().map(|model| (&self.model_span, &model[..])));
+        edits.extend(usage.map(|(span, text)| (span, text.as_bytes())));
+        edits.sort_by_key(|(span, _)| span.start);
+        splice(&self.body, &edits)
+    }
+}
+
+/// Leaves the prompt out: it belongs in no log.
+impl fmt::Debug for ChatRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatRequest")
+            .field("model", &self.model)
+            .field("stream", &self.stream)
+            .field("n", &self.n)
+            .field("last_turn", &self.last_turn)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The members of the body, which is an object without duplicate keys.
+pub(crate) fn object(body: &Bytes) -> Result<Vec<Member<'_>>, BadRequest> {
+    let Json::Object(members) = Json::parse(body).map_err(|e| BadRequest::syntax(&e))? else {
+        let message = "We could not parse the JSON body of your request: expected an object.".to_owned();
+        return Err(BadRequest { message, param: None, code: None });
+    };
+    match duplicate(&members) {
+        Some(key) => Err(BadRequest::duplicate("", key)),
+        None => Ok(members),
+    }
+}
+
+/// The model's name and where it lies, quotes included.
+pub(crate) fn model(members: &[Member<'_>]) -> Result<(String, Range<usize>), BadRequest> {
+    let member = members.iter().find(|member| member.key == "model").ok_or_else(|| BadRequest::missing("model"))?;
+    let name = member.value.as_str().ok_or_else(|| BadRequest::wrong_type("model", "a string"))?;
+    Ok((name.to_owned(), member.span.clone()))
+}
+
+/// The canonical digest of `members` without the neutral ones.
+pub(crate) fn shape(domain: &[u8], members: &[Member<'_>], neutral: &[&str]) -> [u8; 32] {
+    canon::digest(domain, members.iter().filter(|member| !neutral.contains(&&*member.key)))
+}
+
+/// `text` as a JSON string.
+pub(crate) fn quoted(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_str(text, &mut out);
+    out
+}
+
+/// `body` with each range replaced; ranges are in order and do not overlap.
+pub(crate) fn splice(body: &Bytes, edits: &[(&Range<usize>, &[u8])]) -> Bytes {
+    if edits.is_empty() {
+        return body.clone();
+    }
+    let grown: usize = edits.iter().map(|(_, text)| text.len()).sum();
+    let mut out = Vec::with_capacity(body.len() + grown);
+    let mut from = 0;
+    for (span, text) in edits {
+        out.extend_from_slice(&body[from..span.start]);
+        out.extend_from_slice(text);
+        from = span.end;
+    }
+    out.extend_from_slice(&body[from..]);
+    out.into()
+}
+
+fn check_messages(members: &[Member<'_>]) -> Result<(), BadRequest> {
+    let messages = get(members, "messages").ok_or_else(|| BadRequest::missing("messages"))?;
+    let messages = messages.as_array().ok_or_else(|| BadRequest::wrong_type("messages", "an array of objects"))?;
+    for (i, message) in messages.iter().enumerate() {
+        let place = || format!("messages[{i}]");
+        let message = message.as_object().ok_or_else(|| BadRequest::wrong_type(&place(), "an object"))?;
+        unique_within(message).map_err(|(part, key)| BadRequest::duplicate(&(place() + part), &key))?;
+    }
+    Ok(())
+}
+
+/// A field that is there and not null.
+fn present<'m, 'a>(members: &'m [Member<'a>], key: &str) -> Option<&'m Json<'a>> {
+    get(members, key).filter(|value| !value.is_null())
+}
+
+fn flag(members: &[Member<'_>], key: &str, param: &str) -> Result<bool, BadRequest> {
+    match present(members, key) {
+        None => Ok(false),
+        Some(Json::Bool(value)) => Ok(*value),
+        Some(_) => Err(BadRequest::wrong_type(param, "a boolean")),
+    }
+}
+
+fn whole(members: &[Member<'_>], key: &str) -> Result<Option<u64>, BadRequest> {
+    match present(members, key) {
+        None => Ok(None),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| BadRequest::wrong_type(key, "an integer of at least 0")),
+    }
+}
+
+fn choices(members: &[Member<'_>]) -> Result<u32, BadRequest> {
+    let n = whole(members, "n")?.unwrap_or(1);
+    u32::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| BadRequest::wrong_value("n", "an integer of at least 1"))
+}
+
+fn temperature(members: &[Member<'_>]) -> Result<Option<f64>, BadRequest> {
+    match present(members, "temperature") {
+        None => Ok(None),
+        Some(Json::Number(text)) => Ok(text.parse().ok()),
+        Some(_) => Err(BadRequest::wrong_type("temperature", "a number")),
+    }
+}
+
+/// Whether usage is asked for, and the edit that would ask for it.
+fn usage_option(body: &Bytes, members: &[Member<'_>]) -> Result<(bool, Option<Edit>), BadRequest> {
+    let Some(options) = members.iter().find(|member| member.key == "stream_options") else {
+        let inside = body.iter().position(|byte| *byte == b'{').map_or(0, |open| open + 1);
+        return Ok((false, Some((inside..inside, "\"stream_options\":{\"include_usage\":true},"))));
+    };
+    let fields = match &options.value {
+        Json::Null => return Ok((false, Some((options.span.clone(), "{\"include_usage\":true}")))),
+        Json::Object(fields) => fields,
+        _ => return Err(BadRequest::wrong_type("stream_options", "an object")),
+    };
+    if let Some(key) = duplicate(fields) {
+        return Err(BadRequest::duplicate("stream_options", key));
+    }
+    let asked = flag(fields, "include_usage", "stream_options.include_usage")?;
+    let inside = options.span.start + 1;
+    let edit = match fields.iter().find(|field| field.key == "include_usage") {
+        Some(_) if asked => None,
+        Some(field) => Some((field.span.clone(), "true")),
+        None if fields.is_empty() => Some((inside..inside, "\"include_usage\":true")),
+        None => Some((inside..inside, "\"include_usage\":true,")),
+    };
+    Ok((asked, edit))
+}
+
+/// Why an answer to a similar question could not stand in for one to this question.
+fn not_semantic(members: &[Member<'_>], n: u32, temperature: Option<f64>) -> Option<&'static str> {
+    let wanted = |key: &str| match present(members, key) {
+        None | Some(Json::Bool(false)) => false,
+        Some(Json::Array(items)) => !items.is_empty(),
+        Some(_) => true,
+    };
+    let fields = [
+        ("tools", "tools"),
+        ("functions", "tools"),
+        ("logprobs", "logprobs"),
+        ("top_logprobs", "logprobs"),
+        ("prediction", "prediction"),
+        ("audio", "audio"),
+        ("modalities", "modalities"),
+        ("web_search_options", "web search"),
+    ];
+    if n != 1 {
+        return Some("several choices");
+    }
+    if temperature.is_some_and(|t| t > 1.0) {
+        return Some("temperature");
+    }
+    fields.into_iter().find(|(key, _)| wanted(key)).map(|(_, reason)| reason)
+}

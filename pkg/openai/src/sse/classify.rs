@@ -1,0 +1,121 @@
+//! What an event of a chat stream is, at the price of a few substring searches for nearly all of them.
+
+use super::frame::{BOM, field, lines};
+use crate::json::Json;
+use memchr::memmem::Finder;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// What an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Pass it on: a part of the answer, a comment, anything unknown.
+    Ordinary,
+    /// With this event the last choice has its finish reason.
+    Finished,
+    /// Usage and no choices; not for a caller who did not ask for it.
+    Usage,
+    /// `[DONE]`.
+    Done,
+    /// The provider reports a failure inside the stream.
+    Error,
+}
+
+/// The searches. In JSON text a quote inside a string is escaped, so `"error"` can only be a key or a whole string; text
+/// that talks about errors costs nothing.
+struct Needles {
+    error: Finder<'static>,
+    finish: Finder<'static>,
+    choices: Finder<'static>,
+}
+
+static NEEDLES: LazyLock<Needles> = LazyLock::new(|| Needles {
+    error: Finder::new(b"\"error\""),
+    finish: Finder::new(b"\"finish_reason\""),
+    choices: Finder::new(b"\"choices\""),
+});
+
+#[derive(Debug)]
+pub(super) struct Classifier {
+    choices: usize,
+    finished: BTreeSet<u64>,
+    first: bool,
+}
+
+impl Classifier {
+    pub(super) fn new(n: u32) -> Self {
+        Self { choices: n as usize, finished: BTreeSet::new(), first: true }
+    }
+
+    pub(super) fn all_finished(&self) -> bool {
+        self.finished.len() >= self.choices
+    }
+
+    /// What the event is; none if it carries no data.
+    pub(super) fn classify(&mut self, raw: &[u8]) -> Option<Kind> {
+        let bom = std::mem::take(&mut self.first) && raw.starts_with(BOM);
+        let raw = if bom { &raw[BOM.len()..] } else { raw };
+        let (mut data, mut failure): (Option<Cow<'_, [u8]>>, bool) = (None, false);
+        for line in lines(raw) {
+            match field(line) {
+                (b"data", value) => {
+                    data = Some(match data {
+                        None => Cow::Borrowed(value),
+                        Some(first) => Cow::Owned([&first[..], b"\n", value].concat()),
+                    });
+                }
+                (b"event", value) => failure = value == b"error",
+                _ => {}
+            }
+        }
+        let data = data?;
+        Some(if failure { Kind::Error } else { self.of_data(&data) })
+    }
+
+    fn of_data(&mut self, data: &[u8]) -> Kind {
+        if data.trim_ascii() == b"[DONE]" {
+            return Kind::Done;
+        }
+        if !may_be_special(data) {
+            return Kind::Ordinary;
+        }
+        let Ok(chunk) = Json::parse(data) else { return Kind::Ordinary };
+        if is_failure(&chunk) {
+            return Kind::Error;
+        }
+        let choices = chunk.get("choices").and_then(Json::as_array).unwrap_or_default();
+        if choices.is_empty() && chunk.get("usage").is_some_and(|usage| usage.as_object().is_some()) {
+            return Kind::Usage;
+        }
+        let before = self.all_finished();
+        let ended = choices.iter().filter(|choice| choice.get("finish_reason").is_some_and(|r| r.as_str().is_some()));
+        self.finished.extend(ended.map(|choice| choice.get("index").and_then(Json::as_u64).unwrap_or(0)));
+        if !before && self.all_finished() { Kind::Finished } else { Kind::Ordinary }
+    }
+}
+
+/// Whether a chunk reports a failure instead of a part of an answer.
+pub(crate) fn is_failure(chunk: &Json<'_>) -> bool {
+    chunk.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// False for the common chunk: choices that are not empty, no finish reason but null, no error.
+fn may_be_special(data: &[u8]) -> bool {
+    let needles = &*NEEDLES;
+    let Some(choices) = needles.choices.find(data) else { return true };
+    let empty = behind_colon(&data[choices + b"\"choices\"".len()..])
+        .is_none_or(|value| !value.strip_prefix(b"[").is_some_and(|items| items.trim_ascii_start().starts_with(b"{")));
+    let finish = b"\"finish_reason\"".len();
+    empty
+        || needles
+            .finish
+            .find_iter(data)
+            .any(|at| behind_colon(&data[at + finish..]).is_none_or(|value| !value.starts_with(b"null")))
+        || needles.error.find(data).is_some()
+}
+
+/// What follows the colon behind a key.
+fn behind_colon(text: &[u8]) -> Option<&[u8]> {
+    text.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start)
+}
