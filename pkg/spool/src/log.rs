@@ -3,6 +3,7 @@
 use signet_lineage::{Position, Record};
 use signet_types::{LineageId, LogId};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why the log took nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -28,6 +29,28 @@ pub struct Opened {
     pub id: LineageId,
     /// Bytes reserved.
     pub reserved: u64,
+    room: Option<Arc<AtomicU64>>,
+}
+
+impl Opened {
+    /// For control records (recovery, gap, interrupted, seal): nothing was reserved, yet closing it is never refused for
+    /// lack of room. They are few, and a full log must still be able to say so.
+    pub const fn control(id: LineageId) -> Self {
+        Self { id, reserved: 0, room: None }
+    }
+
+    pub(crate) fn reserve(id: LineageId, reserved: u64, room: &Arc<AtomicU64>) -> Self {
+        room.fetch_add(reserved, Ordering::Relaxed);
+        Self { id, reserved, room: Some(Arc::clone(room)) }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(room) = &self.room {
+            room.fetch_sub(self.reserved, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Figures of a log.

@@ -1,0 +1,123 @@
+//! What a spool is told, and what it says about the directory it found.
+
+use crate::log::Opened;
+use signet_lineage::TreeHead;
+use signet_types::LogId;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of a [`crate::Spool`]; all sizes in bytes.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The spool's own directory; made if it does not exist.
+    pub dir: PathBuf,
+    /// Frames and promised room together never exceed this; then new requests are refused.
+    pub max_bytes: u64,
+    /// Shipped segments are kept while they take at most this, so that a restored database can be shipped to again.
+    pub retain_bytes: u64,
+    /// Shipped segments are kept at most this long after their newest record.
+    pub retain_for: Duration,
+    /// Size at which a segment is ended; preallocated.
+    pub segment_bytes: u64,
+    /// Room promised to each open request for its record.
+    pub record_bytes: u64,
+    /// Bytes of newest records that are also kept in RAM. What is not on the disk yet is kept beyond it.
+    pub recent_bytes: u64,
+    /// How long the sync thread lets a group grow. With the time of one fdatasync it is how far the disk is behind.
+    pub group_pause: Duration,
+}
+
+impl Config {
+    /// The defaults for `dir`: 16 GiB at most, 2 GiB or a day retained, 64 MiB segments, 4 KiB promised a request,
+    /// 16 MiB in RAM, groups of 5 ms.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            max_bytes: 16 << 30,
+            retain_bytes: 2 << 30,
+            retain_for: Duration::from_hours(24),
+            segment_bytes: 64 << 20,
+            record_bytes: 4 << 10,
+            recent_bytes: 16 << 20,
+            group_pause: Duration::from_millis(5),
+        }
+    }
+}
+
+/// What opening a spool found. The caller writes it into the log: a `log_open` or `recovery` record, a `gap` record per
+/// gap, an `interrupted` record per orphan.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The log did not exist.
+    pub fresh: bool,
+    /// The epoch that this process writes.
+    pub epoch: u32,
+    /// The seq that the next record gets. Higher seqs that an earlier epoch acknowledged are lost.
+    pub next_seq: u64,
+    /// The tree over everything below `next_seq`.
+    pub head: TreeHead,
+    /// The last process ended the log properly: nothing can be missing at its end.
+    pub clean: bool,
+    /// The machine was not restarted since the last write, so the page cache survived: nothing can be missing at the end.
+    pub same_boot: bool,
+    /// Bytes of an incomplete frame that were cut off the end.
+    pub torn_bytes: u64,
+    /// Records that are missing between others.
+    pub gaps: Vec<Gap>,
+    /// Requests that were opened and never closed, with the facts given to `open`. Close each with a record of the same
+    /// id; one that is not closed is reported again by the next recovery.
+    pub orphans: Vec<(Opened, Vec<u8>)>,
+    /// Segments found.
+    pub segments: usize,
+}
+
+/// Records `first_seq..=last_seq` are unreadable. Reported at each opening while a damaged segment is kept, because the
+/// process may die before it wrote the signed `gap` record; a second one for the same range does no harm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// First missing seq.
+    pub first_seq: u64,
+    /// Last missing seq.
+    pub last_seq: u64,
+    /// The leaf hashes that the tree holds for them, in order by seq, as far as they are known.
+    pub leaves: Vec<(u64, [u8; 32])>,
+}
+
+/// Why a spool was not opened. Nothing was changed unless the variant says so.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenFault {
+    /// Another process has the directory. Trying again helps once it ends.
+    #[error("the lineage directory is in use by another process")]
+    Held,
+    /// A file that nothing can replace is damaged. An operator must restore it or move the directory away.
+    #[error("lineage file {file} is damaged: {what}")]
+    Damaged {
+        /// Its name in the directory.
+        file: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The database holds more of this log than the directory: it was restored or copied. Continuing would use seqs
+    /// twice; call [`crate::Spool::start_new_log`].
+    #[error("the lineage directory of log {log} ends at seq {have}, the database already holds up to {want}")]
+    Behind {
+        /// The log.
+        log: LogId,
+        /// The next seq according to the directory.
+        have: u64,
+        /// The next seq according to the database.
+        want: u64,
+    },
+    /// The records do not hash to the tree that was written beside them: they were changed, or memory failed.
+    #[error("the records below seq {size} do not hash to the tree written with them")]
+    Forked {
+        /// Size of the tree that does not match.
+        size: u64,
+    },
+    /// The directory is on a network file system, where a lock does not keep a second writer out.
+    #[error("the lineage directory is on a network file system")]
+    Network,
+    /// The operating system refused.
+    #[error("the lineage directory: {0}")]
+    Io(#[from] std::io::Error),
+}

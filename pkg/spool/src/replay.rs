@@ -1,0 +1,147 @@
+//! What the frames of a log add up to, read in order: the tree, the missing records, the requests left open.
+
+use crate::config::{Gap, OpenFault};
+use crate::frame::{FLAG_CLEAN, Frame, Kind};
+use crate::frontier::{Frontier, Hash, void_leaf};
+use crate::recent::Recent;
+use crate::segment::Segment;
+use signet_lineage::Leaf;
+use signet_types::{LineageId, LogId};
+use std::collections::HashMap;
+
+/// Invariant: `tree.size() + since.len() == expected`.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    log: LogId,
+    /// The last tree that was written down, or taken up again behind damage.
+    tree: Frontier,
+    /// Leaf hashes since; none where the record is missing.
+    since: Vec<Option<Hash>>,
+    expected: u64,
+    /// The end of the segment in hand, where the next one takes over.
+    limit: u64,
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) live: HashMap<LineageId, Box<[u8]>>,
+    pub(crate) recent: Recent,
+    /// The last frame read ended the log properly.
+    pub(crate) clean: bool,
+}
+
+impl Replay {
+    /// A log that begins with `tree`; what the database holds less than that is missing.
+    pub(crate) fn new(log: LogId, tree: Frontier, shipped: Option<u64>) -> Self {
+        let mut replay = Self {
+            log,
+            expected: tree.size(),
+            tree,
+            since: Vec::new(),
+            limit: u64::MAX,
+            gaps: Vec::new(),
+            live: HashMap::new(),
+            recent: Recent::default(),
+            clean: false,
+        };
+        if let Some(from) = shipped {
+            replay.note_gap(from, replay.expected);
+        }
+        replay
+    }
+
+    fn note_gap(&mut self, from: u64, below: u64) {
+        if from < below {
+            tracing::warn!(log = %self.log, first_seq = from, last_seq = below - 1, "lineage records are missing");
+            self.gaps.push(Gap { first_seq: from, last_seq: below - 1, leaves: Vec::new() });
+        }
+    }
+
+    /// Enters a segment that begins with `tree`; the next one begins with seq `limit`.
+    pub(crate) fn enter(&mut self, tree: &Frontier, limit: u64) -> Result<(), OpenFault> {
+        self.limit = limit;
+        self.clean = false;
+        if self.expected < tree.size() {
+            self.note_gap(self.expected, tree.size());
+            self.expected = tree.size();
+            self.since.clear();
+            self.tree = tree.clone();
+            return Ok(());
+        }
+        self.settle(&[], tree)
+    }
+
+    /// Takes a frame in, which stands at `offset` of `segment`.
+    pub(crate) fn take(&mut self, frame: &Frame<'_>, segment: &mut Segment, offset: u64) -> Result<(), OpenFault> {
+        self.clean = frame.flags & FLAG_CLEAN != 0;
+        self.miss_up_to(frame.seq.min(self.limit));
+        match frame.kind {
+            Kind::Open => {
+                self.live.insert(frame.id(), frame.facts().into());
+            }
+            Kind::Close if frame.seq == self.expected && frame.seq < self.limit => {
+                let record = frame.record(self.log, segment.epoch);
+                self.since.push(Some(Leaf::of(&record).hash()));
+                self.expected += 1;
+                self.live.remove(&record.id);
+                self.recent.remember(record.id, record.seq);
+                segment.note(record.id, record.seq, offset);
+            }
+            // Beyond the limit: it was written again into the next segment.
+            Kind::Close => {}
+            Kind::GroupEnd => {
+                let (leaves, tree) = frame.group().ok_or(OpenFault::Forked { size: frame.seq })?;
+                if (self.tree.size()..=self.expected).contains(&tree.size()) {
+                    self.settle(&leaves, &tree)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every frame says which seq comes next, so the records lost before it are known exactly.
+    fn miss_up_to(&mut self, seq: u64) {
+        self.note_gap(self.expected, seq);
+        while self.expected < seq {
+            self.since.push(None);
+            self.expected += 1;
+        }
+    }
+
+    /// Compares with the tree that was written down and goes on from it.
+    fn settle(&mut self, leaves: &[Hash], written: &Frontier) -> Result<(), OpenFault> {
+        let size = written.size();
+        let first_leaf = size - leaves.len() as u64;
+        let mut own = Some(self.tree.clone());
+        let count = usize::try_from(size - self.tree.size()).expect("within `since`");
+        for (seq, leaf) in (self.tree.size()..size).zip(self.since.drain(..count)) {
+            let told = seq.checked_sub(first_leaf).and_then(|i| leaves.get(usize::try_from(i).ok()?)).copied();
+            if let (None, Some(told)) = (leaf, told)
+                && let Some(gap) = self.gaps.iter_mut().find(|g| (g.first_seq..=g.last_seq).contains(&seq))
+            {
+                gap.leaves.push((seq, told));
+            }
+            match (leaf.or(told), &mut own) {
+                (Some(leaf), Some(tree)) => tree.push(leaf),
+                _ => own = None,
+            }
+        }
+        if own.is_some_and(|own| own != *written) {
+            return Err(OpenFault::Forked { size });
+        }
+        self.tree = written.clone();
+        Ok(())
+    }
+
+    /// The tree over everything. A record that is missing behind the last tree written down was in no head that anyone
+    /// may hold, so a void leaf may stand for it.
+    pub(crate) fn finish(&mut self) -> Frontier {
+        for (seq, leaf) in (self.tree.size()..).zip(std::mem::take(&mut self.since)) {
+            let leaf = leaf.unwrap_or_else(|| {
+                let leaf = void_leaf();
+                let gap = self.gaps.iter_mut().find(|g| (g.first_seq..=g.last_seq).contains(&seq));
+                gap.expect("a missing leaf is in a gap").leaves.push((seq, leaf));
+                leaf
+            });
+            self.tree.push(leaf);
+        }
+        self.tree.clone()
+    }
+}
