@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 static ENCODER: LazyLock<StaticEncoder> = LazyLock::new(StaticEncoder::embedded);
 
 fn words(text: &str) -> Vec<&'static str> {
-    let vocab: Vec<&str> = ENCODER.table.vocab().lines().collect();
+    let vocab: Vec<&str> = std::str::from_utf8(ENCODER.table.vocab()).expect("text").lines().collect();
     ENCODER.pieces(text).expect("a readable text").into_iter().map(|row| vocab[row as usize]).collect()
 }
 

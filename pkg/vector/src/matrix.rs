@@ -122,9 +122,10 @@ impl Matrix {
         for (block, rows) in self.rows.chunks(BLOCK * self.stride).enumerate() {
             let products = &mut products[..rows.len() / self.stride];
             dots(rows, &wide, products);
-            for (at, &product) in (block * BLOCK..).zip(products.iter()) {
-                let cosine = product as f32 * self.inverse_norms[at] * query.inverse_norm;
-                best.offer(cosine.clamp(-1.0, 1.0), self.ages[at], self.ids[at]);
+            let first = block * BLOCK;
+            for (at, (&product, norm)) in products.iter().zip(&self.inverse_norms[first..]).enumerate() {
+                let cosine = product as f32 * norm * query.inverse_norm;
+                best.offer(cosine.clamp(-1.0, 1.0), self.ages[first + at], self.ids[first + at]);
             }
         }
         best.found.into_iter().map(|(similarity, _, id)| Neighbour { id, similarity }).collect()

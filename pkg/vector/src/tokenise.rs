@@ -17,7 +17,7 @@ const MAX_WORD: usize = 100;
 /// One pass over one text.
 pub(crate) struct Tokeniser<'a> {
     vocab: &'a Vocab,
-    text: &'a str,
+    text: &'a [u8],
     word: String,
     word_chars: usize,
     letters: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Tokeniser<'a> {
 
 impl<'a> Tokeniser<'a> {
     /// A tokeniser over `vocab`, whose text is `text`.
-    pub(crate) fn new(vocab: &'a Vocab, text: &'a str) -> Self {
+    pub(crate) fn new(vocab: &'a Vocab, text: &'a [u8]) -> Self {
         let (word, pieces) = (String::with_capacity(32), Vec::with_capacity(64));
         Self { vocab, text, word, word_chars: 0, letters: 0, foreign: 0, pieces }
     }
@@ -110,7 +110,7 @@ impl<'a> Tokeniser<'a> {
     fn longest_piece(&self, rest: &str, position: Position) -> Option<(u32, usize)> {
         let longest = rest.floor_char_boundary(rest.len().min(self.vocab.longest()));
         let mut ends = (1..=longest).rev().filter(|&end| rest.is_char_boundary(end));
-        ends.find_map(|end| Some((self.vocab.row(self.text, &rest[..end], position)?, end)))
+        ends.find_map(|end| Some((self.vocab.row(self.text, &rest.as_bytes()[..end], position)?, end)))
     }
 }
 

@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 const SEEDS: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
 /// Pieces that continue a word carry this mark in the vocabulary.
-const CONTINUES: &str = "##";
+const CONTINUES: &[u8] = b"##";
 
 /// Where in a word a piece may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub(crate) struct Vocab {
 
 impl Vocab {
     /// Reads one token a line, the line's number being the row.
-    pub(crate) fn parse(text: &str, rows: usize) -> Result<Self, TableFault> {
+    pub(crate) fn parse(text: &[u8], rows: usize) -> Result<Self, TableFault> {
         let [a, b, c, d] = SEEDS;
         let mut vocab = Self {
             tokens: Vec::with_capacity(rows),
@@ -44,7 +44,8 @@ impl Vocab {
             hasher: RandomState::with_seeds(a, b, c, d),
             longest: 0,
         };
-        for line in text.split_terminator('\n') {
+        let lines = text.strip_suffix(b"\n").unwrap_or(text).split(|&byte| byte == b'\n');
+        for line in lines {
             vocab.add(text, line)?;
         }
         if vocab.tokens.len() != rows {
@@ -53,7 +54,7 @@ impl Vocab {
         Ok(vocab)
     }
 
-    fn add(&mut self, text: &str, line: &str) -> Result<(), TableFault> {
+    fn add(&mut self, text: &[u8], line: &[u8]) -> Result<(), TableFault> {
         let (piece, position) = match line.strip_prefix(CONTINUES) {
             Some(tail) if !tail.is_empty() => (tail, Position::Tail),
             _ => (line, Position::Head),
@@ -77,7 +78,7 @@ impl Vocab {
     }
 
     /// The row of `piece` at `position`. `text` is the vocabulary that was parsed.
-    pub(crate) fn row(&self, text: &str, piece: &str, position: Position) -> Option<u32> {
+    pub(crate) fn row(&self, text: &[u8], piece: &[u8], position: Position) -> Option<u32> {
         let same = |&row: &u32| {
             let token = self.tokens[row as usize];
             token.position == position && piece_of(text, token) == piece
@@ -91,6 +92,6 @@ impl Vocab {
     }
 }
 
-fn piece_of(text: &str, token: Token) -> &str {
+fn piece_of(text: &[u8], token: Token) -> &[u8] {
     &text[token.start as usize..token.start as usize + usize::from(token.len)]
 }
