@@ -1,1 +1,27 @@
-//! mock
+//! A scriptable fake of an OpenAI-compatible provider, for tests, the demo and benchmarks.
+//!
+//! What it sends are literal fixtures of the public wire format (`src/fixtures`) with a few values spliced in, never
+//! the output of the gateway's own types: a mistake shared by reader and writer would otherwise stay unseen. Every
+//! answer carries a [`marker`] of the prompt it answers, so a client can tell when it was handed somebody else's.
+//!
+//! [`MockUpstream`] runs on threads of its own, so a test may pause its clock or block without stopping the upstream,
+//! and the mock's work does not sit in the runtime that is measured. It knows nothing of the gateway.
+
+mod answer;
+mod behaviour;
+mod body;
+mod control;
+mod embedding;
+mod gzip;
+mod io;
+mod journal;
+mod request;
+mod server;
+mod service;
+mod template;
+mod tls;
+
+pub use answer::{answer_text, chat_body, marker};
+pub use behaviour::{BadBehaviour, Behaviour, Fault};
+pub use journal::{Counts, Seen};
+pub use server::{Config, MockUpstream, StartError};

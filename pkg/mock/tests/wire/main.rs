@@ -1,0 +1,6 @@
+//! The mock as a client sees it: bytes on real sockets.
+
+mod answers;
+mod faults;
+mod support;
+mod tls;

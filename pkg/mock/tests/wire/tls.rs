@@ -1,0 +1,72 @@
+//! TLS, ALPN and HTTP/2.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use signet_mock::{Config, MockUpstream, StartError, chat_body};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::support::{PROMPT, chat};
+
+async fn connect(mock: &MockUpstream, alpn: &[&[u8]]) -> TlsStream<TcpStream> {
+    let pem = mock.ca_pem().expect("a mock with TLS has a certificate");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM")).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("default versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+    let tcp = TcpStream::connect(mock.addr()).await.expect("the mock listens");
+    let name = ServerName::try_from("127.0.0.1").expect("an address");
+    TlsConnector::from(Arc::new(config)).connect(name, tcp).await.expect("the certificate is trusted")
+}
+
+fn tls(h2: bool) -> MockUpstream {
+    MockUpstream::start(Config { tls: true, h2, ..Config::default() }).expect("a free port")
+}
+
+#[tokio::test]
+async fn alpn_offers_h2_only_when_asked_to() {
+    let both: [&[u8]; 2] = [b"h2", b"http/1.1"];
+    for (h2, chosen) in [(true, b"h2".as_slice()), (false, b"http/1.1".as_slice())] {
+        let stream = connect(&tls(h2), &both).await;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(chosen));
+    }
+    let refused = MockUpstream::start(Config { h2: true, ..Config::default() });
+    assert!(matches!(refused, Err(StartError::H2WithoutTls)));
+}
+
+#[tokio::test]
+async fn an_answer_over_h2_is_the_same_and_leaving_one_stream_cancels_one_request() {
+    let mock = tls(true);
+    let io = TokioIo::new(connect(&mock, &[b"h2"]).await);
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let ask = |fault: Option<&str>| {
+        let request = http::Request::post(format!("{}/chat/completions", mock.base_url()));
+        let request = fault.into_iter().fold(request, |request, fault| request.header("x-mock-fault", fault));
+        sender.clone().send_request(request.body(Full::new(Bytes::from(chat("")))).expect("a request"))
+    };
+    let left = tokio::spawn(ask(Some("hang")));
+    let wait = Duration::from_secs(20);
+    tokio::time::timeout(wait, mock.counts_when(|c| c.requests == 1)).await.expect("it arrives");
+    left.abort();
+    tokio::time::timeout(wait, mock.counts_when(|c| c.cancelled == 1)).await.expect("it is noticed");
+    let answer = ask(None).await.expect("the connection lives on");
+    assert_eq!(answer.into_body().collect().await.expect("a body").to_bytes(), chat_body("m", PROMPT));
+    let cut = ask(Some("cut-after=5")).await.expect("a head").into_body().collect().await;
+    cut.expect_err("the stream is reset");
+    assert_eq!(mock.counts().connections, 1);
+}
