@@ -1,0 +1,252 @@
+//! A provider's body, read in the task that wants it.
+
+use crate::error::{ClosedWhen, UpstreamError};
+use crate::h1::{H1, Idle};
+use crate::h2pool::Lease;
+use crate::limits::Limits;
+use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
+use http_body::Body;
+use hyper::body::Incoming;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// No more than this much is merged into one piece, so that one stream cannot hold a task for long.
+const MERGE_MAX: usize = 64 * 1024;
+
+/// The body of a [`crate::Reply`].
+///
+/// Invariants: it ends with `None` only if the provider ended it by the rules of its protocol (Content-Length reached,
+/// last chunk, END_STREAM); a cut is an error. After an error or the end it stays ended. Dropping it before the end closes
+/// the upstream: HTTP/1.1 by closing the connection, HTTP/2 by RST_STREAM(CANCEL).
+pub struct UpstreamBody {
+    source: Source,
+    /// None for a body that is complete already.
+    limits: Option<Limits>,
+    /// An error that came together with bytes: the bytes go first.
+    held: Option<UpstreamError>,
+}
+
+enum Source {
+    H1 { incoming: Incoming, connection: H1, home: Arc<Idle> },
+    H2 { incoming: RecvStream, lease: Lease },
+    Whole(Bytes),
+    Ended,
+}
+
+impl UpstreamBody {
+    pub(crate) fn h1(incoming: Incoming, connection: H1, home: Arc<Idle>, limits: Limits) -> Self {
+        let mut body = Self { source: Source::H1 { incoming, connection, home }, limits: Some(limits), held: None };
+        body.end_if_complete();
+        body
+    }
+
+    pub(crate) fn h2(incoming: RecvStream, lease: Lease, limits: Limits) -> Self {
+        let mut body = Self { source: Source::H2 { incoming, lease }, limits: Some(limits), held: None };
+        body.end_if_complete();
+        body
+    }
+
+    /// A body that is already there, for providers that are not HTTP.
+    pub fn whole(bytes: Bytes) -> Self {
+        Self { source: Source::Whole(bytes), limits: None, held: None }
+    }
+
+    /// The next piece: everything that is ready now, at most about 64 KiB, never empty.
+    ///
+    /// It never waits for more than the first frame, so merging adds no delay; a burst of small chunks becomes one write.
+    /// Times out by the limits of the exchange.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        if let Some(error) = self.held.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let mut piece = Piece::default();
+        while piece.len() < MERGE_MAX {
+            match self.source.poll_frame(cx, piece.len() == 0) {
+                Poll::Ready(Some(Ok(bytes))) => piece.push(bytes),
+                Poll::Ready(Some(Err(error))) => {
+                    self.source = Source::Ended;
+                    self.held = Some(error);
+                    break;
+                }
+                Poll::Ready(None) => {
+                    self.end();
+                    break;
+                }
+                Poll::Pending if piece.len() == 0 => return self.poll_limits(cx),
+                Poll::Pending => break,
+            }
+        }
+        if piece.len() > 0 {
+            self.note_progress();
+            self.end_if_complete();
+            return Poll::Ready(Some(Ok(piece.into_bytes())));
+        }
+        Poll::Ready(self.held.take().map(Err))
+    }
+
+    /// The whole body, copied to its exact size: hyper's slices keep its read buffer of 8 KB and more alive.
+    ///
+    /// # Errors
+    /// [`UpstreamError::TooLarge`] beyond `max_bytes`, at once if the provider announced it; else what [`Self::poll_next`]
+    /// reports. The upstream is closed.
+    pub async fn collect(mut self, max_bytes: usize) -> Result<Bytes, UpstreamError> {
+        let too_large = UpstreamError::TooLarge { limit: max_bytes };
+        if self.announced().is_some_and(|size| size > max_bytes as u64) {
+            return Err(too_large);
+        }
+        let mut pieces: Vec<Bytes> = Vec::new();
+        let mut size = 0;
+        while let Some(piece) = poll_fn(|cx| self.poll_next(cx)).await {
+            let piece = piece?;
+            size += piece.len();
+            if size > max_bytes {
+                return Err(too_large);
+            }
+            pieces.push(piece);
+        }
+        Ok(Bytes::from(pieces.concat()))
+    }
+
+    /// Bytes still to come, if the provider said so.
+    pub fn announced(&self) -> Option<u64> {
+        match &self.source {
+            Source::H1 { incoming, .. } => incoming.size_hint().exact(),
+            Source::H2 { .. } => None,
+            Source::Whole(bytes) => Some(bytes.len() as u64),
+            Source::Ended => Some(0),
+        }
+    }
+
+    fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        let Some(limits) = &mut self.limits else { return Poll::Pending };
+        limits.poll(cx).map(|error| {
+            self.source = Source::Ended;
+            Some(Err(error))
+        })
+    }
+
+    fn note_progress(&mut self) {
+        if let Some(Err(error)) = self.limits.as_mut().map(Limits::progress)
+            && !matches!(self.source, Source::Ended)
+        {
+            self.source = Source::Ended;
+            self.held = Some(error);
+        }
+    }
+
+    /// Ends as soon as the last byte is there, so that the connection rests even if nobody asks for the `None`.
+    fn end_if_complete(&mut self) {
+        let complete = match &self.source {
+            Source::H1 { incoming, .. } => incoming.is_end_stream(),
+            Source::H2 { incoming, .. } => incoming.is_end_stream(),
+            Source::Whole(_) | Source::Ended => false,
+        };
+        if complete {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        match std::mem::replace(&mut self.source, Source::Ended) {
+            Source::H1 { incoming, connection, home } => {
+                drop(incoming);
+                home.put(connection);
+            }
+            Source::H2 { incoming, lease } => {
+                drop(incoming);
+                lease.end();
+            }
+            Source::Whole(_) | Source::Ended => {}
+        }
+    }
+}
+
+impl Source {
+    /// The next frame that is not empty. Asks to be woken only if `wake`.
+    fn poll_frame(&mut self, cx: &mut Context<'_>, wake: bool) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        loop {
+            let frame = match self {
+                Self::H1 { incoming, connection, .. } => std::task::ready!(poll_h1(incoming, connection, cx, wake)),
+                Self::H2 { incoming, .. } => std::task::ready!(poll_h2(incoming, cx)),
+                Self::Whole(bytes) => {
+                    let bytes = std::mem::take(bytes);
+                    *self = Self::Ended;
+                    Some(Ok(bytes))
+                }
+                Self::Ended => None,
+            };
+            if !matches!(&frame, Some(Ok(bytes)) if bytes.is_empty()) {
+                return Poll::Ready(frame);
+            }
+        }
+    }
+}
+
+type Frame = Option<Result<Bytes, UpstreamError>>;
+
+fn poll_h1(incoming: &mut Incoming, connection: &mut H1, cx: &mut Context<'_>, wake: bool) -> Poll<Frame> {
+    let unwoken = &mut Context::from_waker(Waker::noop());
+    connection.drive_unwoken();
+    let mut frame = Pin::new(&mut *incoming).poll_frame(unwoken);
+    if frame.is_pending() && wake {
+        connection.drive(cx);
+        frame = Pin::new(incoming).poll_frame(unwoken);
+    }
+    frame.map(|frame| {
+        Some(match frame? {
+            Ok(frame) => Ok(frame.into_data().unwrap_or_default()), // trailers: nobody here reads them
+            Err(error) => Err(UpstreamError::from_h1(error, ClosedWhen::MidBody)),
+        })
+    })
+}
+
+fn poll_h2(incoming: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Frame> {
+    incoming.poll_data(cx).map(|frame| {
+        let taken = frame?.and_then(|bytes| incoming.flow_control().release_capacity(bytes.len()).map(|()| bytes));
+        Some(taken.map_err(|error| UpstreamError::from_h2(error, ClosedWhen::MidBody)))
+    })
+}
+
+/// Frames merged into one: the first is passed on as it is, further ones are copied behind it.
+#[derive(Default)]
+struct Piece {
+    first: Bytes,
+    merged: BytesMut,
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        self.first.len() + self.merged.len()
+    }
+
+    fn push(&mut self, bytes: Bytes) {
+        if self.len() == 0 {
+            self.first = bytes;
+            return;
+        }
+        if !self.first.is_empty() {
+            self.merged.reserve((2 * (self.first.len() + bytes.len())).max(4096));
+            self.merged.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.merged.extend_from_slice(&bytes);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.merged.is_empty() { self.first } else { self.merged.freeze() }
+    }
+}
+
+impl fmt::Debug for UpstreamBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.source {
+            Source::H1 { .. } => "UpstreamBody(HTTP/1.1)",
+            Source::H2 { .. } => "UpstreamBody(HTTP/2)",
+            Source::Whole(_) => "UpstreamBody(whole)",
+            Source::Ended => "UpstreamBody(ended)",
+        })
+    }
+}

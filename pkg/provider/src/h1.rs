@@ -1,0 +1,147 @@
+//! HTTP/1.1 connections that are polled by whoever uses them, and the list of those that rest.
+
+use crate::error::{ClosedWhen, UpstreamError};
+use crate::limits::Limits;
+use crate::socket::Socket;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::Instant;
+
+type Driver = Connection<TokioIo<Socket>, Full<Bytes>>;
+
+/// One connection. Dropping it closes the socket.
+pub(crate) struct H1 {
+    sender: SendRequest<Full<Bytes>>,
+    /// None once it has ended.
+    driver: Option<Box<Driver>>,
+    probe: Arc<AtomicBool>,
+}
+
+impl H1 {
+    pub(crate) async fn start(socket: Socket, probe: Arc<AtomicBool>) -> Result<Self, UpstreamError> {
+        let started = handshake(TokioIo::new(socket)).await; // sends nothing, waits for nothing
+        let (sender, driver) = started.map_err(|error| UpstreamError::from_h1(error, ClosedWhen::Unprocessed))?;
+        Ok(Self { sender, driver: Some(Box::new(driver)), probe })
+    }
+
+    /// Moves bytes in both directions; the task of `cx` is woken when more can be moved.
+    pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
+        // An error here also reaches the response or the body, which report it.
+        if self.driver.as_mut().is_some_and(|driver| Pin::new(driver).poll(cx).is_ready()) {
+            self.driver = None;
+        }
+    }
+
+    /// Moves bytes without asking to be woken. hyper's internal channels wake the task at their other end, which here is
+    /// the task that is running: every frame would cost one more, empty, poll of the whole request.
+    pub(crate) fn drive_unwoken(&mut self) {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Whether another request may follow.
+    fn is_reusable(&self) -> bool {
+        self.driver.is_some() && self.sender.is_ready()
+    }
+
+    /// Whether a rested connection is still open, as the kernel knows it now.
+    fn is_alive(&mut self) -> bool {
+        self.probe.store(true, Ordering::Relaxed);
+        self.drive_unwoken();
+        self.probe.store(false, Ordering::Relaxed);
+        self.is_reusable()
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    ///
+    /// # Errors
+    /// [`ClosedWhen::Unprocessed`] if hyper hands the request back, which it does only if no byte of it was written.
+    pub(crate) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        limits: &mut Limits,
+    ) -> Result<Response<Incoming>, UpstreamError> {
+        let mut response = pin!(self.sender.try_send_request(request));
+        let answer = poll_fn(|cx| {
+            let unwoken = &mut Context::from_waker(Waker::noop());
+            // First without a waker (see `drive_unwoken`), then, if there is nothing to return, with one.
+            self.drive_unwoken();
+            if let Poll::Ready(answer) = response.as_mut().poll(unwoken) {
+                return Poll::Ready(Ok(answer));
+            }
+            self.drive(cx);
+            if let Poll::Ready(answer) = response.as_mut().poll(unwoken) {
+                return Poll::Ready(Ok(answer));
+            }
+            limits.poll(cx).map(Err)
+        });
+        answer.await?.map_err(|failed| match failed.message() {
+            Some(_) => UpstreamError::closed(ClosedWhen::Unprocessed, failed.into_error()),
+            None => UpstreamError::from_h1(failed.into_error(), ClosedWhen::BeforeHead),
+        })
+    }
+}
+
+/// Connections at rest, the freshest last.
+///
+/// Nobody polls them, so they cost nothing; one that the peer closed is found when it is taken or has grown too old.
+pub(crate) struct Idle {
+    resting: Mutex<VecDeque<(H1, Instant)>>,
+    max: usize,
+    max_age: Duration,
+}
+
+impl Idle {
+    pub(crate) fn new(max: usize, max_age: Duration) -> Self {
+        Self { resting: Mutex::default(), max, max_age }
+    }
+
+    /// The freshest connection that is still open.
+    pub(crate) fn take(&self) -> Option<H1> {
+        loop {
+            let (mut connection, since) = self.resting.lock().pop_back()?;
+            if since.elapsed() < self.max_age && connection.is_alive() {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Takes a connection whose answer has ended, if it can carry another; else closes it.
+    pub(crate) fn put(&self, mut connection: H1) {
+        connection.drive_unwoken();
+        if !connection.is_reusable() {
+            return;
+        }
+        self.resting.lock().push_back((connection, Instant::now()));
+        self.close_old();
+    }
+
+    /// Closes what is too old or too many.
+    pub(crate) fn close_old(&self) {
+        loop {
+            let mut resting = self.resting.lock();
+            let too_many = resting.len() > self.max;
+            if !resting.front().is_some_and(|(_, since)| too_many || since.elapsed() >= self.max_age) {
+                return;
+            }
+            let oldest = resting.pop_front();
+            drop(resting); // closing a socket is a system call: not under the lock
+            drop(oldest);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.resting.lock().len()
+    }
+}
