@@ -1,1 +1,20 @@
-//! store
+//! Postgres and SQLite behind the ports of `signet-lineage` and `signet-cache`. SQL lives here and nowhere else.
+//!
+//! Opening never fails because a server is down: connections are made when they are needed, `migrate` is for the caller to
+//! retry, `probe` tells readiness. A database that is down shows within a second, as a fault that says so.
+//!
+//! This crate knows no runtime statements of its own beyond those ports: it neither schedules, batches nor retries.
+
+mod columns;
+mod fault;
+mod fence;
+mod migrations;
+mod open;
+mod postgres;
+mod sieve;
+mod sqlite;
+mod transact;
+
+pub use open::{OpenError, Options, Stores};
+pub use postgres::PgStore;
+pub use sqlite::SqliteStore;

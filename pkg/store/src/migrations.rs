@@ -1,0 +1,31 @@
+//! The schema, carried in the binary.
+//!
+//! Migrations expand first and contract a release later, and a version this binary does not know is no fault: a previous
+//! release still starts and serves against the newer schema.
+
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use std::borrow::Cow;
+
+fn migrator(files: &[(i64, &'static str, &'static str)]) -> Migrator {
+    let migrations = files.iter().map(|(version, name, sql)| {
+        Migration::new(*version, Cow::Borrowed(*name), MigrationType::Simple, sql.into_sql_str(), false)
+    });
+    let mut migrator = Migrator::with_migrations(migrations.collect());
+    migrator.set_ignore_missing(true);
+    migrator
+}
+
+pub(crate) fn postgres() -> Migrator {
+    migrator(&[
+        (1, "lineage", include_str!("../../../migrations/postgres/0001_lineage.sql")),
+        (2, "cache", include_str!("../../../migrations/postgres/0002_cache.sql")),
+    ])
+}
+
+pub(crate) fn sqlite() -> Migrator {
+    migrator(&[
+        (1, "lineage", include_str!("../../../migrations/sqlite/0001_lineage.sql")),
+        (2, "cache", include_str!("../../../migrations/sqlite/0002_cache.sql")),
+    ])
+}

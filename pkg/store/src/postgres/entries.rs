@@ -1,0 +1,117 @@
+//! Durable cache entries in Postgres.
+
+use super::{PgStore, unnamed};
+use crate::fault::{Fault, to_array, to_i64, to_u64};
+use crate::sieve::newest_per_key;
+use async_trait::async_trait;
+use signet_cache::{CacheKey, EntryRow, EntryStore, StoreFault};
+use signet_types::{EntryId, TenantId};
+use sqlx::Row as _;
+use sqlx::postgres::{PgConnection, PgRow};
+use uuid::Uuid;
+
+/// Rows removed per transaction.
+const SWEEP: i64 = 5000;
+/// Rows written per transaction, at up to 1 MiB each; must stay below 2^20, the room for a place in `appeared`. Above it stands
+/// the transaction id: 2^43 of those last for 27 years at 10,000 a second.
+const ROWS_PER_PUT: usize = 100;
+
+const PUT: &str = "\
+INSERT INTO cache_entry (key, id, partition, tenant, created_ms, expires_ms, sealed, appeared)
+SELECT key, id, partition, tenant, created_ms, expires_ms, sealed, (pg_current_xact_id()::text::bigint << 20) | place
+FROM unnest($1::bytea[], $2::uuid[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bytea[])
+    WITH ORDINALITY AS t (key, id, partition, tenant, created_ms, expires_ms, sealed, place)
+ON CONFLICT (key) DO UPDATE SET id = excluded.id, partition = excluded.partition, tenant = excluded.tenant,
+    created_ms = excluded.created_ms, expires_ms = excluded.expires_ms, sealed = excluded.sealed,
+    appeared = excluded.appeared
+WHERE cache_entry.created_ms <= excluded.created_ms";
+
+const HORIZON: &str = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20";
+
+const SINCE: &str = "\
+SELECT id, key, partition, tenant, created_ms, expires_ms, sealed, appeared FROM cache_entry
+WHERE appeared > $1 AND appeared < $2 AND expires_ms > $3 ORDER BY appeared LIMIT $4";
+
+// In key order, as PUT: two replicas that meet wait for each other, they never deadlock.
+const SWEEP_SOME: &str = "\
+DELETE FROM cache_entry WHERE key IN
+(SELECT key FROM cache_entry WHERE expires_ms < $1 ORDER BY key LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+#[async_trait]
+impl EntryStore for PgStore {
+    async fn put(&self, rows: &[EntryRow]) -> Result<(), StoreFault> {
+        for chunk in rows.chunks(ROWS_PER_PUT) {
+            let rows = newest_per_key(chunk);
+            self.transact(move |conn| Box::pin(async move { put(conn, &rows).await })).await?;
+        }
+        Ok(())
+    }
+
+    async fn since(&self, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), StoreFault> {
+        let work = self.transact(move |conn| Box::pin(async move { since(conn, cursor, now_ms, limit).await }));
+        Ok(work.await?)
+    }
+
+    async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault> {
+        let now_ms = to_i64(now_ms)?;
+        let mut swept = 0;
+        loop {
+            let work = self.transact(move |conn| {
+                Box::pin(async move {
+                    Ok(unnamed(SWEEP_SOME).bind(now_ms).bind(SWEEP).execute(conn).await?.rows_affected())
+                })
+            });
+            let some = work.await?;
+            swept += some;
+            if some < SWEEP.unsigned_abs() {
+                return Ok(swept);
+            }
+        }
+    }
+}
+
+async fn put(conn: &mut PgConnection, rows: &[EntryRow]) -> Result<(), Fault> {
+    let created = rows.iter().map(|row| to_i64(row.created_ms)).collect::<Result<Vec<_>, _>>()?;
+    let expires = rows.iter().map(|row| to_i64(row.expires_ms)).collect::<Result<Vec<_>, _>>()?;
+    unnamed(PUT)
+        .bind(rows.iter().map(|row| row.key.as_bytes().as_slice()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.id.as_uuid()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.partition.as_slice()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.tenant.as_bytes().as_slice()).collect::<Vec<_>>())
+        .bind(created)
+        .bind(expires)
+        .bind(rows.iter().map(|row| row.sealed.as_slice()).collect::<Vec<_>>())
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+async fn since(
+    conn: &mut PgConnection,
+    cursor: u64,
+    now_ms: u64,
+    limit: u32,
+) -> Result<(Vec<EntryRow>, u64), Fault> {
+    // The horizon is read before the rows: what commits in between lies at or above it and comes next time.
+    let horizon = to_u64(unnamed(HORIZON).fetch_one(&mut *conn).await?.try_get(0)?)?;
+    // Transaction ids begin anew in a restored cluster: a cursor from before it then reads from the start.
+    let cursor = if cursor < horizon { cursor } else { 0 };
+    let ask = unnamed(SINCE).bind(to_i64(cursor)?).bind(to_i64(horizon)?).bind(to_i64(now_ms)?).bind(i64::from(limit));
+    let rows = ask.fetch_all(conn).await?;
+    let full = rows.len() >= limit as usize;
+    let last = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?;
+    let behind = if full { last.unwrap_or(cursor) } else { horizon - 1 };
+    Ok((rows.iter().map(to_entry).collect::<Result<_, _>>()?, behind))
+}
+
+fn to_entry(row: &PgRow) -> Result<EntryRow, Fault> {
+    Ok(EntryRow {
+        id: EntryId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
+        key: CacheKey::from_bytes(to_array("key", row.try_get(1)?)?),
+        partition: to_array("partition", row.try_get(2)?)?,
+        tenant: TenantId::from_bytes(to_array("tenant", row.try_get(3)?)?),
+        created_ms: to_u64(row.try_get(4)?)?,
+        expires_ms: to_u64(row.try_get(5)?)?,
+        sealed: row.try_get(6)?,
+    })
+}

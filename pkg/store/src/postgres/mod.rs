@@ -1,0 +1,119 @@
+//! Postgres. Statements are unnamed and every operation is one transaction, so a pooler in transaction mode may stand between.
+
+mod entries;
+mod keys;
+mod records;
+
+use crate::fault::Fault;
+use crate::open::{Backend, OpenError, Options};
+use crate::transact::{Work, transact};
+use async_trait::async_trait;
+use signet_cache::StoreFault;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::{Connection, Postgres};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// For how long an operation waits for a connection. sqlx retries a refused connect inside it, so "down" takes this long.
+const ACQUIRE_LIMIT: Duration = Duration::from_millis(500);
+/// For how long an operation runs, seen from here; the server's own limits below are shorter and so speak first.
+const OPERATION_LIMIT: Duration = Duration::from_secs(12);
+/// For how long a migration may run or wait for that of another replica.
+const MIGRATE_LIMIT: Duration = Duration::from_secs(120);
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+// The settings travel with BEGIN and end with the transaction: a pooler drops start-up options, and a session's settings
+// would leak to its next client. The idle limit frees the fence, and the readers of `cache_entry`, from a frozen client.
+const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
+const BEGIN_READ_ONLY: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = '10s'";
+
+/// Records, entries and keys in Postgres (14 or later).
+pub struct PgStore {
+    pool: PgPool,
+    migrate_with: PgConnectOptions,
+    begin: &'static str,
+}
+
+impl std::fmt::Debug for PgStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PgStore").finish_non_exhaustive()
+    }
+}
+
+impl PgStore {
+    /// Opens without connecting; needs a running tokio runtime.
+    ///
+    /// # Errors
+    /// A URL that cannot be read.
+    pub fn open(options: &Options) -> Result<Self, OpenError> {
+        Self::with(options, BEGIN)
+    }
+
+    /// Opens for reading only: the server refuses whatever would write.
+    ///
+    /// # Errors
+    /// A URL that cannot be read.
+    pub fn open_read_only(options: &Options) -> Result<Self, OpenError> {
+        Self::with(options, BEGIN_READ_ONLY)
+    }
+
+    fn with(options: &Options, begin: &'static str) -> Result<Self, OpenError> {
+        let parse = |url: &str| {
+            let parsed: Result<PgConnectOptions, sqlx::Error> = url.parse();
+            let parsed = parsed.map_err(|e| OpenError::Postgres(e.to_string()))?;
+            Ok(parsed.application_name("signet").statement_cache_capacity(0))
+        };
+        let connect = parse(&options.url)?;
+        let migrate_with = options.direct_url.as_deref().map_or_else(|| Ok(connect.clone()), parse)?;
+        let pool = PgPoolOptions::new()
+            .max_connections(options.max_connections.max(1))
+            .acquire_timeout(ACQUIRE_LIMIT)
+            .connect_lazy_with(connect);
+        Ok(Self { pool, migrate_with, begin })
+    }
+
+    async fn transact<T, F>(&self, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> Work<'c, T> + Send + 'static,
+    {
+        transact::<Postgres, T, F>(&self.pool, self.begin, OPERATION_LIMIT, work).await
+    }
+}
+
+/// A statement that leaves nothing behind on the server connection.
+fn unnamed(sql: &'static str) -> sqlx::query::Query<'static, Postgres, sqlx::postgres::PgArguments> {
+    sqlx::query(sql).persistent(false)
+}
+
+/// Migrates on a connection of its own, closed whatever happens: the migration lock belongs to the session, and a failed
+/// migration would else take it back into the pool.
+async fn migrate(options: &PgConnectOptions) -> Result<(), Fault> {
+    let connect = timeout(CONNECT_LIMIT, PgConnection::connect_with(options)).await;
+    let mut conn = connect.map_err(|_| Fault::Late(CONNECT_LIMIT))?.map_err(|e| Fault::NoConnection(e.to_string()))?;
+    let done = timeout(MIGRATE_LIMIT, crate::migrations::postgres().run_direct(None, &mut conn, false)).await;
+    let _ = timeout(CONNECT_LIMIT, conn.close()).await;
+    Ok(done.map_err(|_| Fault::Late(MIGRATE_LIMIT))?.map_err(sqlx::Error::from)?)
+}
+
+#[async_trait]
+impl Backend for PgStore {
+    async fn migrate(&self) -> Result<(), StoreFault> {
+        let options = self.migrate_with.clone();
+        let task = tokio::spawn(async move { migrate(&options).await });
+        let done = task.await.unwrap_or_else(|e| Err(Fault::NoConnection(e.to_string())));
+        Ok(done?)
+    }
+
+    async fn probe(&self) -> Result<(), StoreFault> {
+        let ask = "SELECT 1 FROM lineage_log LIMIT 1";
+        let work = self.transact(move |conn| {
+            Box::pin(async move { Ok(unnamed(ask).fetch_optional(conn).await.map(drop)?) })
+        });
+        Ok(work.await?)
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,174 @@
+//! Shipping records into SQLite, and finding them again.
+
+use super::SqliteStore;
+use crate::columns::Row;
+use crate::fault::{Fault, to_array, to_epoch, to_i64, to_u64};
+use crate::fence;
+use async_trait::async_trait;
+use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
+use signet_types::{LineageId, LogId, TenantId};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{QueryBuilder, Row as _, Sqlite};
+use std::collections::HashMap;
+
+/// Rows per statement: 18 values each, and SQLite binds 32,766 at most; more rows than this only make a longer text.
+const ROWS_PER_INSERT: usize = 100;
+
+const REGISTER: &str = "\
+INSERT INTO lineage_log (log_id, origin, epoch, next_seq, attest_key) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (log_id) DO UPDATE SET origin = excluded.origin, epoch = excluded.epoch, attest_key = excluded.attest_key
+WHERE lineage_log.epoch < excluded.epoch";
+
+const INSERT: &str = "\
+INSERT INTO lineage_entry (log_id, seq, ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache,
+    status, tok_in, tok_out, parent_log, parent_seq) ";
+
+const FIND: &str = "\
+SELECT id, log_id, epoch, seq, payload, key_id, sig FROM lineage_entry
+WHERE id = $1 AND ($2 IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1";
+
+const RECORDS: &str = "\
+SELECT id, log_id, epoch, seq, payload, key_id, sig FROM lineage_entry
+WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3";
+
+#[async_trait]
+impl RecordStore for SqliteStore {
+    async fn register(&self, log: &LogRow) -> Result<LogRow, ShipFault> {
+        let log = log.clone();
+        Ok(self.write(move |conn| Box::pin(async move { register(conn, &log).await })).await?)
+    }
+
+    async fn ship(&self, log: LogId, epoch: u32, batch: &[Record]) -> Result<u64, ShipFault> {
+        let rows: Vec<Row> = batch.iter().map(Row::of).collect();
+        Ok(self.write(move |conn| Box::pin(async move { ship(conn, log, epoch, &rows).await })).await?)
+    }
+
+    async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
+        let work = self.read(move |conn| {
+            Box::pin(async move {
+                let tenant = tenant.map(|tenant| tenant.as_bytes().to_vec());
+                let ask = sqlx::query(FIND).bind(id.as_bytes().to_vec()).bind(tenant);
+                ask.fetch_optional(conn).await?.as_ref().map(to_record).transpose()
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn logs(&self) -> Result<Vec<LogRow>, ShipFault> {
+        let ask = "SELECT log_id, origin, epoch, next_seq, attest_key FROM lineage_log ORDER BY log_id";
+        let work = self.read(move |conn| {
+            Box::pin(async move { sqlx::query(ask).fetch_all(conn).await?.iter().map(to_log).collect() })
+        });
+        Ok(work.await?)
+    }
+
+    async fn records(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Record>, ShipFault> {
+        let from_seq = to_i64(from_seq)?;
+        let work = self.read(move |conn| {
+            Box::pin(async move {
+                let ask = sqlx::query(RECORDS).bind(log.as_bytes().to_vec()).bind(from_seq).bind(i64::from(limit));
+                ask.fetch_all(conn).await?.iter().map(to_record).collect()
+            })
+        });
+        Ok(work.await?)
+    }
+}
+
+async fn register(conn: &mut SqliteConnection, ours: &LogRow) -> Result<LogRow, Fault> {
+    sqlx::query(REGISTER)
+        .bind(ours.log.as_bytes().to_vec())
+        .bind(ours.origin.clone())
+        .bind(i64::from(ours.epoch))
+        .bind(to_i64(ours.next_seq)?)
+        .bind(ours.attest_key.to_vec())
+        .execute(&mut *conn)
+        .await?;
+    let ask = "SELECT log_id, origin, epoch, next_seq, attest_key FROM lineage_log WHERE log_id = $1";
+    let found = to_log(&sqlx::query(ask).bind(ours.log.as_bytes().to_vec()).fetch_one(conn).await?)?;
+    Ok(fence::taken(ours, found)?)
+}
+
+/// The transaction holds the file's write lock from its begin: nothing else is needed to read the fence safely.
+async fn ship(conn: &mut SqliteConnection, log: LogId, epoch: u32, rows: &[Row]) -> Result<u64, Fault> {
+    let ask = "SELECT epoch, next_seq FROM lineage_log WHERE log_id = $1";
+    let found = sqlx::query(ask).bind(log.as_bytes().to_vec()).fetch_optional(&mut *conn).await?;
+    let found = found.map(|row| Ok::<_, Fault>((to_epoch(row.try_get(0)?)?, to_u64(row.try_get(1)?)?))).transpose()?;
+    let held = fence::already_held(log, epoch, found, rows)?;
+    let next_seq = found.map_or(0, |(_, next_seq)| next_seq);
+    let (overlap, fresh) = rows.split_at(held);
+    if let [first, .., last] | [first @ last] = overlap {
+        let stored = leaves(conn, log, first.record.seq, last.record.seq).await?;
+        fence::same_leaves(overlap, &stored)?;
+    }
+    let Some(last) = fresh.last() else { return Ok(next_seq) };
+    for chunk in fresh.chunks(ROWS_PER_INSERT) {
+        insert(conn, chunk).await?;
+    }
+    let next_seq = last.record.seq + 1;
+    let advance = "UPDATE lineage_log SET next_seq = $2 WHERE log_id = $1";
+    sqlx::query(advance).bind(log.as_bytes().to_vec()).bind(to_i64(next_seq)?).execute(conn).await?;
+    Ok(next_seq)
+}
+
+async fn leaves(
+    conn: &mut SqliteConnection,
+    log: LogId,
+    first: u64,
+    last: u64,
+) -> Result<HashMap<u64, Vec<u8>>, Fault> {
+    let ask = "SELECT seq, leaf_hash FROM lineage_entry WHERE log_id = $1 AND seq BETWEEN $2 AND $3";
+    let ask = sqlx::query(ask).bind(log.as_bytes().to_vec()).bind(to_i64(first)?).bind(to_i64(last)?);
+    ask.fetch_all(conn).await?.iter().map(|row| Ok((to_u64(row.try_get(0)?)?, row.try_get(1)?))).collect()
+}
+
+async fn insert(conn: &mut SqliteConnection, rows: &[Row]) -> Result<(), Fault> {
+    let numbers = |row: &Row| Ok::<_, Fault>((to_i64(row.record.seq)?, to_i64(row.columns.ts_ms)?));
+    let numbers = rows.iter().map(numbers).collect::<Result<Vec<_>, _>>()?;
+    let mut query = QueryBuilder::<Sqlite>::new(INSERT);
+    query.push_values(rows.iter().zip(numbers), |mut values, (row, (seq, ts_ms))| {
+        let (record, columns) = (&row.record, &row.columns);
+        values
+            .push_bind(record.log.as_bytes().as_slice())
+            .push_bind(seq)
+            .push_bind(ts_ms)
+            .push_bind(record.id.as_bytes().as_slice())
+            .push_bind(columns.kind.as_str())
+            .push_bind(i64::from(record.epoch))
+            .push_bind(row.leaf_hash.as_slice())
+            .push_bind(record.key_id.as_slice())
+            .push_bind(record.sig.as_slice())
+            .push_bind(&*record.payload)
+            .push_bind(columns.tenant.as_ref().map(<[u8; 16]>::as_slice))
+            .push_bind(columns.model.as_deref())
+            .push_bind(columns.cache.as_deref())
+            .push_bind(columns.status)
+            .push_bind(columns.tok_in)
+            .push_bind(columns.tok_out)
+            .push_bind(columns.parent_log)
+            .push_bind(columns.parent_seq);
+    });
+    query.build().execute(conn).await?;
+    Ok(())
+}
+
+fn to_log(row: &SqliteRow) -> Result<LogRow, Fault> {
+    Ok(LogRow {
+        log: LogId::from_bytes(to_array("log_id", row.try_get(0)?)?),
+        origin: row.try_get(1)?,
+        epoch: to_epoch(row.try_get(2)?)?,
+        next_seq: to_u64(row.try_get(3)?)?,
+        attest_key: to_array("attest_key", row.try_get(4)?)?,
+    })
+}
+
+fn to_record(row: &SqliteRow) -> Result<Record, Fault> {
+    Ok(Record {
+        id: LineageId::from_bytes(to_array("id", row.try_get(0)?)?),
+        log: LogId::from_bytes(to_array("log_id", row.try_get(1)?)?),
+        epoch: to_epoch(row.try_get(2)?)?,
+        seq: to_u64(row.try_get(3)?)?,
+        payload: row.try_get::<Vec<u8>, _>(4)?.into_boxed_slice(),
+        key_id: to_array("key_id", row.try_get(5)?)?,
+        sig: to_array("sig", row.try_get(6)?)?,
+    })
+}
