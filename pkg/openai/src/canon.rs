@@ -122,3 +122,6 @@ impl Decimal {
         if self.negative { None } else { digits.checked_mul(scale) }
     }
 }
+
+#[cfg(test)]
+mod tests;

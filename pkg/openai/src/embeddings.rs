@@ -96,6 +96,9 @@ impl Embeddings {
     /// It is not a list of exactly that many vectors.
     pub fn from_json(body: &[u8], inputs: usize) -> Result<Self, NotStorable> {
         let Ok(Json::Object(members)) = Json::parse(body) else { return Err(NotStorable::Shape("not an object")) };
+        if get(&members, "error").is_some_and(|error| !error.is_null()) {
+            return Err(NotStorable::Failure);
+        }
         if duplicate(&members).is_some() {
             return Err(NotStorable::Shape("a duplicate key"));
         }

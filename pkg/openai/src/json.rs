@@ -370,3 +370,6 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     let plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     at + bytes[at..].iter().take_while(|byte| plain(byte)).count()
 }
+
+#[cfg(test)]
+mod tests;
