@@ -16,6 +16,8 @@ mod segment;
 #[cfg(any(test, feature = "test-util"))]
 mod sim;
 mod spool;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use config::{Config, Gap, OpenFault, Recovered};

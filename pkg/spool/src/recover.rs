@@ -13,7 +13,7 @@ use crate::log::Opened;
 use crate::replay::Replay;
 use crate::scan::{Scanner, last_written, read_full};
 use crate::segment::{Beginning, Segment, begin, head_of};
-use crate::writer::Writer;
+use crate::writer::{ThreadState, Writer};
 use signet_types::{Clock, LogId};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -240,8 +240,7 @@ impl Found {
             shipped: self.shipped.unwrap_or(first_seq),
             dirty: false,
             syncing: false,
-            idle: false,
-            stop: false,
+            thread: ThreadState::default(),
             rewrites: 0,
             failed: None,
             buf: Vec::new(),

@@ -78,7 +78,6 @@ impl Spool {
     }
 
     /// As [`Spool::open`] on any files, without a thread: only [`RecordLog::sync`] moves records to the disk.
-    #[cfg_attr(not(any(test, feature = "test-util")), expect(unreachable_pub, reason = "public to tests only"))]
     pub fn open_on(
         files: Arc<dyn Files>,
         config: Config,
@@ -135,7 +134,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        self.shared.writer.lock().stop = true;
+        self.shared.writer.lock().thread.stop = true;
         self.shared.work.notify_all();
         if let Some(thread) = self.syncer.take()
             && thread.join().is_err()
@@ -153,16 +152,16 @@ impl Shared {
     fn run(&self) {
         let mut writer = self.writer.lock();
         loop {
-            writer.idle = true;
-            while !writer.dirty && !writer.stop {
+            writer.thread.idle = true;
+            while !writer.dirty && !writer.thread.stop {
                 self.work.wait(&mut writer);
             }
-            writer.idle = false;
-            if writer.stop {
+            writer.thread.idle = false;
+            if writer.thread.stop {
                 return;
             }
             let pause = writer.config.group_pause;
-            self.work.wait_while_for(&mut writer, |w| !w.stop, pause);
+            self.work.wait_while_for(&mut writer, |w| !w.thread.stop, pause);
             MutexGuard::unlocked(&mut writer, || {
                 // The fault is kept in the writer, where every caller meets it.
                 drop(self.sync_group());
@@ -248,7 +247,7 @@ impl Shared {
     }
 
     fn wake(&self, writer: MutexGuard<'_, Writer>) {
-        let idle = writer.idle;
+        let idle = writer.thread.idle;
         drop(writer);
         if idle {
             self.work.notify_one();
@@ -405,5 +404,13 @@ impl RecordLog for Spool {
             shipped_seq: writer.shipped,
             bytes: writer.bytes,
         }
+    }
+}
+
+#[cfg(test)]
+impl Spool {
+    /// [`RecordLog::find`] as if the id had been forgotten.
+    pub(crate) fn shared_search(&self, id: LineageId) -> Option<Arc<Record>> {
+        self.shared.search(id)
     }
 }

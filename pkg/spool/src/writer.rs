@@ -41,14 +41,21 @@ pub(crate) struct Writer {
     pub(crate) dirty: bool,
     /// A sync of `file` is under way outside the lock.
     pub(crate) syncing: bool,
-    /// The sync thread waits for work.
-    pub(crate) idle: bool,
-    pub(crate) stop: bool,
+    pub(crate) thread: ThreadState,
     /// Counts the tails that were rewritten: a sync that began before one says nothing about the file now in use.
     pub(crate) rewrites: u64,
     pub(crate) failed: Option<String>,
     /// The frame being written; kept for its capacity.
     pub(crate) buf: Vec<u8>,
+}
+
+/// What the sync thread and its owner tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadState {
+    /// It waits for work.
+    pub(crate) idle: bool,
+    /// It is to end.
+    pub(crate) stop: bool,
 }
 
 /// What a sync covers.
