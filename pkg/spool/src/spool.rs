@@ -69,7 +69,8 @@ impl Spool {
     }
 
     /// Moves everything in the directory aside, into `old-<log id>/`, and begins a new log. For a directory that is
-    /// behind the database or damaged beyond recovery. If it is interrupted, calling it again goes on.
+    /// behind the database or damaged beyond recovery. Records there that the database does not hold stay there. If it
+    /// is interrupted, calling it again goes on.
     pub fn start_new_log(config: Config, clock: Arc<dyn Clock>) -> Result<(Self, Recovered), OpenFault> {
         let files = Arc::new(Disk::new(&config.dir));
         let (mut spool, recovered) = Self::start_new_log_on(files, config, clock)?;
@@ -254,7 +255,7 @@ impl Shared {
         }
     }
 
-    /// The first record at or after `from` and below `below` of each span on, in order.
+    /// The parts of segments that may hold records with `from <= seq < below`, in order.
     fn spans(writer: &Writer, from: u64, below: u64) -> Vec<Span> {
         let ends = writer.segments.iter().skip(1).map(|s| s.first_seq).chain([u64::MAX]);
         let parts = writer.segments.iter().zip(ends);

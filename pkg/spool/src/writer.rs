@@ -2,12 +2,11 @@
 
 use crate::config::Config;
 use crate::files::{Files, Handle};
-use crate::frame::{FLAG_CLEAN, Seed, put_close, put_group_end, put_open, segment_name};
-use crate::frontier::{Frontier, Hash};
+use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, segment_name};
 use crate::log::LogFault;
 use crate::recent::Recent;
 use crate::segment::{Beginning, Segment, begin, head_of};
-use signet_lineage::{Leaf, Record, TreeHead};
+use signet_lineage::{Leaf, Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -24,9 +23,9 @@ pub(crate) struct Writer {
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) file: Arc<dyn Handle>,
     /// The tree over all records.
-    pub(crate) tree: Frontier,
+    pub(crate) tree: Tree,
     /// The tree over the durable ones.
-    pub(crate) durable: Frontier,
+    pub(crate) durable: Tree,
     /// Its head: what positions are based on.
     pub(crate) base: TreeHead,
     /// Leaf hashes of the records that are not durable.
@@ -61,7 +60,7 @@ pub(crate) struct ThreadState {
 /// What a sync covers.
 pub(crate) struct Cut {
     pub(crate) file: Arc<dyn Handle>,
-    pub(crate) tree: Frontier,
+    pub(crate) tree: Tree,
     rewrites: u64,
 }
 
@@ -172,7 +171,7 @@ impl Writer {
         self.append_group_end(0, &group)
     }
 
-    fn group_len(&self, tree: &Frontier) -> usize {
+    fn group_len(&self, tree: &Tree) -> usize {
         usize::try_from(tree.size() - self.durable.size()).expect("leaves are in memory")
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::sim::Call;
 use std::io::ErrorKind;
 
-fn is_failed<T>(result: Result<T, LogFault>) -> bool {
+fn is_failed<T>(result: &Result<T, LogFault>) -> bool {
     matches!(result, Err(LogFault::Failed(_)))
 }
 
@@ -59,8 +59,8 @@ fn two_failed_syncs_in_a_row_fail_the_log_for_good_and_lose_nothing() {
     fill(&log, 0, 2);
     files.fail_next(Call::Sync, ErrorKind::Other);
     files.fail_next(Call::Sync, ErrorKind::Other);
-    assert!(is_failed(log.sync()));
-    assert!(is_failed(log.open(id(5), b"")) && is_failed(close(&log, None, 5)) && is_failed(log.sync()));
+    assert!(is_failed(&log.sync()));
+    assert!(is_failed(&log.open(id(5), b"")) && is_failed(&close(&log, None, 5)) && is_failed(&log.sync()));
     assert_eq!(log.stats().durable_seq, 0, "nothing unsynced is offered for shipping");
     survives(&files, log, &[0, 1].map(id));
 }
@@ -87,8 +87,8 @@ fn a_refused_write_and_no_new_segment_fail_the_log() {
     fill(&log, 0, 2);
     files.fail_next(Call::Write, ErrorKind::Other);
     files.fail_next(Call::Create, ErrorKind::Other);
-    assert!(is_failed(close(&log, None, 2)));
-    assert!(is_failed(close(&log, None, 3)));
+    assert!(is_failed(&close(&log, None, 2)));
+    assert!(is_failed(&close(&log, None, 3)));
     survives(&files, log, &[0, 1].map(id));
 }
 

@@ -9,14 +9,31 @@ mod model;
 mod retention;
 
 use crate::config::{Config, OpenFault, Recovered};
-use crate::frontier::tests::naive_root;
 use crate::log::{LogFault, Opened, RecordLog};
 use crate::sim::SimFiles;
 use crate::spool::Spool;
+use sha2::{Digest, Sha256};
 use signet_lineage::{Leaf, Position, Record, TreeHead};
 use signet_types::{LineageId, ManualClock};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// RFC 6962 §2.1 word for word.
+fn naive_root(leaves: &[[u8; 32]]) -> [u8; 32] {
+    match leaves {
+        [] => Sha256::digest([]).into(),
+        [one] => *one,
+        many => {
+            let (left, right) = many.split_at(many.len().next_power_of_two() / 2);
+            Sha256::new()
+                .chain_update([1])
+                .chain_update(naive_root(left))
+                .chain_update(naive_root(right))
+                .finalize()
+                .into()
+        }
+    }
+}
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
