@@ -4,9 +4,9 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::any::Any;
 use std::fmt;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -77,8 +77,7 @@ impl Disk {
 
 impl Files for Disk {
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
-        std::fs::create_dir_all(&self.dir)?;
-        std::fs::set_permissions(&self.dir, Permissions::from_mode(0o700))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         if Self::is_network(&File::open(&self.dir)?)? {
             return Err(io::ErrorKind::Unsupported.into());
         }

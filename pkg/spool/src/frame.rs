@@ -1,10 +1,11 @@
 //! Frames and segment headers as bytes; the format is described in the crate's documentation.
 
-use crate::frontier::{Frontier, Hash};
-use signet_lineage::Record;
+use signet_lineage::{Record, Tree};
 use signet_types::{LineageId, LogId};
 
-pub(crate) const MAGIC: &[u8; 8] = b"SIGNETL1";
+pub(crate) type Hash = [u8; 32];
+
+const MAGIC: &[u8; 8] = b"SIGNETL1";
 const VERSION: u32 = 1;
 /// Bytes of a frame before its body.
 pub(crate) const FRAME_HEAD: usize = 20;
@@ -83,19 +84,21 @@ pub(crate) fn put_close(out: &mut Vec<u8>, seed: Seed, record: &Record) {
 }
 
 /// `leaves` are those of the group, the last of them that of seq `tree.size() - 1`.
-pub(crate) fn put_group_end(out: &mut Vec<u8>, seed: Seed, flags: u8, next_seq: u64, tree: &Frontier, leaves: &[Hash]) {
+pub(crate) fn put_group_end(out: &mut Vec<u8>, seed: Seed, flags: u8, next_seq: u64, tree: &Tree, leaves: &[Hash]) {
     // A group so long that its leaves do not fit goes without them: the peaks alone continue the tree.
     let leaves = if leaves.len() * 32 > MAX_BODY / 2 { &[] } else { leaves };
     let count = u64::try_from(leaves.len()).expect("bounded above");
     let head = [tree.size().to_le_bytes(), count.to_le_bytes()];
-    put(
-        out,
-        seed,
-        Kind::GroupEnd,
-        flags,
-        next_seq,
-        &[head.as_flattened(), leaves.as_flattened(), tree.peaks().as_flattened()],
-    );
+    put(out, seed, Kind::GroupEnd, flags, next_seq, &[head.as_flattened(), leaves.as_flattened(), &peaks(tree)]);
+}
+
+/// The hashes of a tree's perfect subtrees, largest first; its size says how many there are.
+fn peaks(tree: &Tree) -> Vec<u8> {
+    tree.to_bytes().split_off(8)
+}
+
+fn tree_of(size: u64, peaks: &[u8]) -> Option<Tree> {
+    Tree::from_bytes(&[&size.to_be_bytes(), peaks].concat()).ok()
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -161,10 +164,10 @@ impl<'a> Frame<'a> {
     }
 
     /// Leaves and tree of a GROUP_END; none if its parts do not fit each other.
-    pub(crate) fn group(&self) -> Option<(Vec<Hash>, Frontier)> {
+    pub(crate) fn group(&self) -> Option<(Vec<Hash>, Tree)> {
         let (hashes, rest) = self.body[16..].as_chunks::<32>();
         let split = usize::try_from(u64_at(self.body, 8)).ok().filter(|&n| n <= hashes.len() && rest.is_empty())?;
-        let tree = Frontier::from_parts(u64_at(self.body, 0), hashes[split..].to_vec())?;
+        let tree = tree_of(u64_at(self.body, 0), hashes[split..].as_flattened())?;
         (split as u64 <= tree.size()).then(|| (hashes[..split].to_vec(), tree))
     }
 }
@@ -176,7 +179,7 @@ pub(crate) struct SegmentHead {
     pub(crate) epoch: u32,
     pub(crate) boot: [u8; 16],
     /// The tree below the segment; its size is the segment's first seq.
-    pub(crate) tree: Frontier,
+    pub(crate) tree: Tree,
 }
 
 impl SegmentHead {
@@ -194,7 +197,7 @@ impl SegmentHead {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.tree.size().to_le_bytes());
         out.extend_from_slice(&self.boot);
-        out.extend_from_slice(self.tree.peaks().as_flattened());
+        out.extend_from_slice(&peaks(&self.tree));
         let crc = crc32c::crc32c(&out[at..]);
         out.extend_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
@@ -215,12 +218,12 @@ impl SegmentHead {
         if u32_at(bytes, 8) != VERSION {
             return Err("its version is unknown; a newer Signet wrote it");
         }
-        let peaks = bytes[SEGMENT_HEAD..len - 8].as_chunks::<32>().0.to_vec();
         Ok(Self {
             log: LogId::from_bytes(bytes[16..32].try_into().expect("16 bytes")),
             epoch: u32_at(bytes, 32),
             boot: bytes[48..64].try_into().expect("16 bytes"),
-            tree: Frontier::from_parts(u64_at(bytes, 40), peaks).ok_or("its tree does not fit its first seq")?,
+            tree: tree_of(u64_at(bytes, 40), &bytes[SEGMENT_HEAD..len - 8])
+                .ok_or("its tree does not fit its first seq")?,
         })
     }
 }

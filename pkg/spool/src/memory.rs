@@ -1,10 +1,9 @@
 //! The log of `memory` mode: a bounded ring in RAM. A killed process loses what was not shipped yet.
 
-use crate::frontier::Frontier;
 use crate::log::{LogFault, LogStats, Opened, RecordLog};
 use crate::recent::{Recent, weight};
 use parking_lot::Mutex;
-use signet_lineage::{Leaf, Position, Record, TreeHead};
+use signet_lineage::{Leaf, Position, Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +25,7 @@ pub struct MemoryLog {
 #[derive(Debug)]
 struct Ring {
     recent: Recent,
-    tree: Frontier,
+    tree: Tree,
     base: TreeHead,
     shipped: u64,
     /// Bytes of records that are not shipped.
@@ -36,7 +35,7 @@ struct Ring {
 impl MemoryLog {
     /// An empty log that holds at most `bound` bytes of unshipped and promised records.
     pub fn new(id: LogId, bound: u64) -> Self {
-        let tree = Frontier::default();
+        let tree = Tree::default();
         let ring = Ring { recent: Recent::default(), base: tree.head(), tree, shipped: 0, bytes: 0 };
         Self { id, bound, reserved: Arc::default(), ring: Mutex::new(ring) }
     }

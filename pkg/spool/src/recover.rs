@@ -7,13 +7,13 @@
 use crate::config::{Config, OpenFault, Recovered};
 use crate::files::{Files, Handle};
 use crate::frame::{SEGMENT_HEAD, Seed, SegmentHead, has_suffix, segment_first_seq, segment_name};
-use crate::frontier::Frontier;
 use crate::identity;
 use crate::log::Opened;
 use crate::replay::Replay;
 use crate::scan::{Scanner, last_written, read_full};
 use crate::segment::{Beginning, Segment, begin, head_of};
-use crate::writer::Writer;
+use crate::writer::{ThreadState, Writer};
+use signet_lineage::Tree;
 use signet_types::{Clock, LogId};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -83,7 +83,7 @@ pub(crate) fn recover(
     Ok(found)
 }
 
-fn head(files: &dyn Files, log: LogId, first_seq: u64) -> Result<SegmentHead, OpenFault> {
+pub(crate) fn head(files: &dyn Files, log: LogId, first_seq: u64) -> Result<SegmentHead, OpenFault> {
     let name = segment_name(first_seq);
     let mut bytes = vec![0; LONGEST_HEAD];
     let got = read_full(&*files.open(&name)?, &mut bytes, 0)?;
@@ -123,8 +123,11 @@ impl Found {
         let torn = last_written(&*file, segment.len, size)? - segment.len;
         if torn > 0 {
             tracing::warn!(log = %self.log, segment = segment.first_seq, at = segment.len, torn, "a lineage segment ends in an incomplete frame");
-            self.torn_bytes += torn;
             self.replay.clean = false;
+        }
+        // The end of an older segment may hold what was written again into the next one; it is left as it is.
+        if limit.is_none() {
+            self.torn_bytes = torn;
         }
         self.segments.push_back(segment);
         Ok(())
@@ -178,7 +181,7 @@ impl Found {
         self.files.sync_dir("")
     }
 
-    fn begin_own(&self, tree: &Frontier, epoch: u32, boot: [u8; 16]) -> io::Result<(Segment, Arc<dyn Handle>)> {
+    fn begin_own(&self, tree: &Tree, epoch: u32, boot: [u8; 16]) -> io::Result<(Segment, Arc<dyn Handle>)> {
         let beginning = Beginning {
             head: head_of(self.log, epoch, boot, tree),
             live: &mut self.replay.live.iter().map(|(id, facts)| (*id, &**facts)),
@@ -187,7 +190,7 @@ impl Found {
         begin(&*self.files, self.config.segment_bytes, beginning)
     }
 
-    fn report(&self, tree: &Frontier, epoch: u32, boot: [u8; 16], reserved: &Arc<AtomicU64>) -> Recovered {
+    fn report(&self, tree: &Tree, epoch: u32, boot: [u8; 16], reserved: &Arc<AtomicU64>) -> Recovered {
         let same_boot = self.last_head.as_ref().is_none_or(|h| h.boot == boot && boot != [0; 16]);
         let promise = |id| Opened::reserve(id, self.config.record_bytes, reserved);
         let mut orphans: Vec<_> = self.replay.live.iter().map(|(id, facts)| (promise(*id), facts.to_vec())).collect();
@@ -220,7 +223,7 @@ impl Found {
         recovered
     }
 
-    fn writer(self, file: Arc<dyn Handle>, tree: Frontier, epoch: u32, boot: [u8; 16]) -> Writer {
+    fn writer(self, file: Arc<dyn Handle>, tree: Tree, epoch: u32, boot: [u8; 16]) -> Writer {
         let first_seq = self.segments.front().map_or(0, |s| s.first_seq);
         Writer {
             files: self.files,
@@ -240,8 +243,7 @@ impl Found {
             shipped: self.shipped.unwrap_or(first_seq),
             dirty: false,
             syncing: false,
-            idle: false,
-            stop: false,
+            thread: ThreadState::default(),
             rewrites: 0,
             failed: None,
             buf: Vec::new(),

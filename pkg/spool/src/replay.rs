@@ -1,20 +1,26 @@
 //! What the frames of a log add up to, read in order: the tree, the missing records, the requests left open.
 
 use crate::config::{Gap, OpenFault};
-use crate::frame::{FLAG_CLEAN, Frame, Kind};
-use crate::frontier::{Frontier, Hash, void_leaf};
+use crate::frame::{FLAG_CLEAN, Frame, Hash, Kind};
 use crate::recent::Recent;
 use crate::segment::Segment;
-use signet_lineage::Leaf;
+use signet_lineage::{Leaf, Tree};
 use signet_types::{LineageId, LogId};
 use std::collections::HashMap;
+
+/// The leaf hash of the empty entry, `SHA-256(0x00)`. It stands in the tree for a record that was lost before any head
+/// covered it.
+pub(crate) const VOID_LEAF: Hash = [
+    0x6e, 0x34, 0x0b, 0x9c, 0xff, 0xb3, 0x7a, 0x98, 0x9c, 0xa5, 0x44, 0xe6, 0xbb, 0x78, 0x0a, 0x2c, 0x78, 0x90, 0x1d,
+    0x3f, 0xb3, 0x37, 0x38, 0x76, 0x85, 0x11, 0xa3, 0x06, 0x17, 0xaf, 0xa0, 0x1d,
+];
 
 /// Invariant: `tree.size() + since.len() == expected`.
 #[derive(Debug)]
 pub(crate) struct Replay {
     log: LogId,
     /// The last tree that was written down, or taken up again behind damage.
-    tree: Frontier,
+    tree: Tree,
     /// Leaf hashes since; none where the record is missing.
     since: Vec<Option<Hash>>,
     expected: u64,
@@ -29,7 +35,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// A log that begins with `tree`; what the database holds less than that is missing.
-    pub(crate) fn new(log: LogId, tree: Frontier, shipped: Option<u64>) -> Self {
+    pub(crate) fn new(log: LogId, tree: Tree, shipped: Option<u64>) -> Self {
         let mut replay = Self {
             log,
             expected: tree.size(),
@@ -55,7 +61,7 @@ impl Replay {
     }
 
     /// Enters a segment that begins with `tree`; the next one begins with seq `limit`.
-    pub(crate) fn enter(&mut self, tree: &Frontier, limit: u64) -> Result<(), OpenFault> {
+    pub(crate) fn enter(&mut self, tree: &Tree, limit: u64) -> Result<(), OpenFault> {
         self.limit = limit;
         self.clean = false;
         if self.expected < tree.size() {
@@ -106,7 +112,7 @@ impl Replay {
     }
 
     /// Compares with the tree that was written down and goes on from it.
-    fn settle(&mut self, leaves: &[Hash], written: &Frontier) -> Result<(), OpenFault> {
+    fn settle(&mut self, leaves: &[Hash], written: &Tree) -> Result<(), OpenFault> {
         let size = written.size();
         let first_leaf = size - leaves.len() as u64;
         let mut own = Some(self.tree.clone());
@@ -132,10 +138,10 @@ impl Replay {
 
     /// The tree over everything. A record that is missing behind the last tree written down was in no head that anyone
     /// may hold, so a void leaf may stand for it.
-    pub(crate) fn finish(&mut self) -> Frontier {
+    pub(crate) fn finish(&mut self) -> Tree {
         for (seq, leaf) in (self.tree.size()..).zip(std::mem::take(&mut self.since)) {
             let leaf = leaf.unwrap_or_else(|| {
-                let leaf = void_leaf();
+                let leaf = VOID_LEAF;
                 let gap = self.gaps.iter_mut().find(|g| (g.first_seq..=g.last_seq).contains(&seq));
                 gap.expect("a missing leaf is in a gap").leaves.push((seq, leaf));
                 leaf

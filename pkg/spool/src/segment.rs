@@ -2,9 +2,8 @@
 
 use crate::files::{Files, Handle};
 use crate::frame::{Kind, Seed, SegmentHead, put_close, put_open, segment_name};
-use crate::frontier::Frontier;
 use crate::scan::Scanner;
-use signet_lineage::Record;
+use signet_lineage::{Record, Tree};
 use signet_types::{LineageId, LogId};
 use std::io;
 use std::ops::ControlFlow;
@@ -34,6 +33,11 @@ impl Segment {
         let (first_seq, start) = (head.tree.size(), head.len() as u64);
         let index = vec![(first_seq, start)];
         Self { first_seq, epoch: head.epoch, len: start, start, index, oldest_ms: u64::MAX, newest_ms: 0 }
+    }
+
+    /// A segment of which nothing but the header was read, used up to `len`.
+    pub(crate) fn unread(head: &SegmentHead, len: u64) -> Self {
+        Self { len, ..Self::new(head) }
     }
 
     /// Notes a record at `offset`.
@@ -169,6 +173,6 @@ fn write_whole(files: &dyn Files, name: &str, preallocate: u64, bytes: &[u8]) ->
 }
 
 /// The header of a new segment behind `tree`.
-pub(crate) fn head_of(log: LogId, epoch: u32, boot: [u8; 16], tree: &Frontier) -> SegmentHead {
+pub(crate) fn head_of(log: LogId, epoch: u32, boot: [u8; 16], tree: &Tree) -> SegmentHead {
     SegmentHead { log, epoch, boot, tree: tree.clone() }
 }

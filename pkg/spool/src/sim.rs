@@ -120,8 +120,9 @@ impl SimFiles {
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         let inode = state.names[name];
-        change(&mut state.inodes[inode].data);
-        state.inodes[inode].durable = state.inodes[inode].data.clone();
+        let Inode { data, durable } = &mut state.inodes[inode];
+        change(data);
+        durable.clone_from(data);
     }
 
     /// A file's content.
@@ -257,7 +258,7 @@ impl Handle for SimHandle {
     fn sync(&self) -> io::Result<()> {
         self.files.change(Call::Sync, |state, _| {
             let inode = &mut state.inodes[self.inode];
-            inode.durable = inode.data.clone();
+            inode.durable.clone_from(&inode.data);
             Ok(())
         })
     }

@@ -69,7 +69,8 @@ impl Spool {
     }
 
     /// Moves everything in the directory aside, into `old-<log id>/`, and begins a new log. For a directory that is
-    /// behind the database or damaged beyond recovery. If it is interrupted, calling it again goes on.
+    /// behind the database or damaged beyond recovery. Records there that the database does not hold stay there. If it
+    /// is interrupted, calling it again goes on.
     pub fn start_new_log(config: Config, clock: Arc<dyn Clock>) -> Result<(Self, Recovered), OpenFault> {
         let files = Arc::new(Disk::new(&config.dir));
         let (mut spool, recovered) = Self::start_new_log_on(files, config, clock)?;
@@ -78,7 +79,6 @@ impl Spool {
     }
 
     /// As [`Spool::open`] on any files, without a thread: only [`RecordLog::sync`] moves records to the disk.
-    #[cfg_attr(not(any(test, feature = "test-util")), expect(unreachable_pub, reason = "public to tests only"))]
     pub fn open_on(
         files: Arc<dyn Files>,
         config: Config,
@@ -135,7 +135,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        self.shared.writer.lock().stop = true;
+        self.shared.writer.lock().thread.stop = true;
         self.shared.work.notify_all();
         if let Some(thread) = self.syncer.take()
             && thread.join().is_err()
@@ -153,16 +153,16 @@ impl Shared {
     fn run(&self) {
         let mut writer = self.writer.lock();
         loop {
-            writer.idle = true;
-            while !writer.dirty && !writer.stop {
+            writer.thread.idle = true;
+            while !writer.dirty && !writer.thread.stop {
                 self.work.wait(&mut writer);
             }
-            writer.idle = false;
-            if writer.stop {
+            writer.thread.idle = false;
+            if writer.thread.stop {
                 return;
             }
             let pause = writer.config.group_pause;
-            self.work.wait_while_for(&mut writer, |w| !w.stop, pause);
+            self.work.wait_while_for(&mut writer, |w| !w.thread.stop, pause);
             MutexGuard::unlocked(&mut writer, || {
                 // The fault is kept in the writer, where every caller meets it.
                 drop(self.sync_group());
@@ -248,14 +248,14 @@ impl Shared {
     }
 
     fn wake(&self, writer: MutexGuard<'_, Writer>) {
-        let idle = writer.idle;
+        let idle = writer.thread.idle;
         drop(writer);
         if idle {
             self.work.notify_one();
         }
     }
 
-    /// The first record at or after `from` and below `below` of each span on, in order.
+    /// The parts of segments that may hold records with `from <= seq < below`, in order.
     fn spans(writer: &Writer, from: u64, below: u64) -> Vec<Span> {
         let ends = writer.segments.iter().skip(1).map(|s| s.first_seq).chain([u64::MAX]);
         let parts = writer.segments.iter().zip(ends);
@@ -405,5 +405,13 @@ impl RecordLog for Spool {
             shipped_seq: writer.shipped,
             bytes: writer.bytes,
         }
+    }
+}
+
+#[cfg(test)]
+impl Spool {
+    /// [`RecordLog::find`] as if the id had been forgotten.
+    pub(crate) fn shared_search(&self, id: LineageId) -> Option<Arc<Record>> {
+        self.shared.search(id)
     }
 }

@@ -2,12 +2,11 @@
 
 use crate::config::Config;
 use crate::files::{Files, Handle};
-use crate::frame::{FLAG_CLEAN, Seed, put_close, put_group_end, put_open, segment_name};
-use crate::frontier::{Frontier, Hash};
+use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, segment_name};
 use crate::log::LogFault;
 use crate::recent::Recent;
 use crate::segment::{Beginning, Segment, begin, head_of};
-use signet_lineage::{Leaf, Record, TreeHead};
+use signet_lineage::{Leaf, Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -24,9 +23,9 @@ pub(crate) struct Writer {
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) file: Arc<dyn Handle>,
     /// The tree over all records.
-    pub(crate) tree: Frontier,
+    pub(crate) tree: Tree,
     /// The tree over the durable ones.
-    pub(crate) durable: Frontier,
+    pub(crate) durable: Tree,
     /// Its head: what positions are based on.
     pub(crate) base: TreeHead,
     /// Leaf hashes of the records that are not durable.
@@ -41,9 +40,7 @@ pub(crate) struct Writer {
     pub(crate) dirty: bool,
     /// A sync of `file` is under way outside the lock.
     pub(crate) syncing: bool,
-    /// The sync thread waits for work.
-    pub(crate) idle: bool,
-    pub(crate) stop: bool,
+    pub(crate) thread: ThreadState,
     /// Counts the tails that were rewritten: a sync that began before one says nothing about the file now in use.
     pub(crate) rewrites: u64,
     pub(crate) failed: Option<String>,
@@ -51,10 +48,19 @@ pub(crate) struct Writer {
     pub(crate) buf: Vec<u8>,
 }
 
+/// What the sync thread and its owner tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadState {
+    /// It waits for work.
+    pub(crate) idle: bool,
+    /// It is to end.
+    pub(crate) stop: bool,
+}
+
 /// What a sync covers.
 pub(crate) struct Cut {
     pub(crate) file: Arc<dyn Handle>,
-    pub(crate) tree: Frontier,
+    pub(crate) tree: Tree,
     rewrites: u64,
 }
 
@@ -165,7 +171,7 @@ impl Writer {
         self.append_group_end(0, &group)
     }
 
-    fn group_len(&self, tree: &Frontier) -> usize {
+    fn group_len(&self, tree: &Tree) -> usize {
         usize::try_from(tree.size() - self.durable.size()).expect("leaves are in memory")
     }
 

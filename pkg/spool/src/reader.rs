@@ -1,0 +1,43 @@
+//! Reading a log's directory without its lock, for auditors.
+
+use crate::config::OpenFault;
+use crate::files::{Disk, Files};
+use crate::frame::{segment_first_seq, segment_name};
+use crate::segment::Segment;
+use crate::{identity, recover};
+use signet_lineage::Record;
+use signet_types::LogId;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Gives the records with `seq >= from_seq` in `dir` to `each`, in order, until it breaks; returns the log's id, none if
+/// there is no log. A writer may be at work: what it removes or appends meanwhile may or may not be seen. What is not
+/// readable is left out, so a hole in seq is for the caller to judge.
+pub fn read_records(
+    dir: &Path,
+    from_seq: u64,
+    mut each: impl FnMut(Record) -> ControlFlow<()>,
+) -> Result<Option<LogId>, OpenFault> {
+    let files = Disk::new(dir);
+    let Some(log) = identity::read(&files)? else { return Ok(None) };
+    let mut firsts: Vec<u64> = files.list()?.iter().filter_map(|n| segment_first_seq(n)).collect();
+    firsts.sort_unstable();
+    let ends = firsts.iter().skip(1).copied().chain([u64::MAX]);
+    for (&first, end) in firsts.iter().zip(ends).filter(|(_, end)| *end > from_seq) {
+        let head = match recover::head(&files, log, first) {
+            Err(OpenFault::Io(e)) if e.kind() == io::ErrorKind::NotFound => continue, // shipped and removed meanwhile
+            other => other?,
+        };
+        let len = files.open(&segment_name(first))?.size()?;
+        let mut flow = ControlFlow::Continue(());
+        Segment::unread(&head, len).span(from_seq, end).read(&files, log, |record| {
+            flow = each(record);
+            flow
+        })?;
+        if flow.is_break() {
+            break;
+        }
+    }
+    Ok(Some(log))
+}

@@ -1,0 +1,262 @@
+//! Bytes that are not what was written.
+
+use super::*;
+use crate::frame::SegmentHead;
+use crate::identity;
+use crate::replay::VOID_LEAF;
+use sha2::{Digest, Sha256};
+
+/// A log of 5 segments or more that was ended by a crash, all synced, and its records.
+fn long_log() -> (SimFiles, Vec<Arc<Record>>) {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    for n in 0..30 {
+        close(&log, None, n).expect("room");
+        if n % 4 == 3 {
+            log.sync().expect("no fault");
+        }
+    }
+    log.sync().expect("no fault");
+    let all = read_all(&log, 0);
+    files.crash();
+    drop(log);
+    let files = files.after_crash();
+    assert!(segments(&files).len() >= 5);
+    (files, all)
+}
+
+/// Where the payload of this record stands, and in which segment.
+fn place(files: &SimFiles, record: &Record) -> (String, usize) {
+    for name in segments(files) {
+        let content = files.content(&name);
+        if let Some(at) = content.windows(record.payload.len()).position(|w| *w == *record.payload) {
+            return (name, at);
+        }
+    }
+    panic!("record {} is in no segment", record.seq);
+}
+
+#[test]
+fn five_segments_are_taken_up_again_with_the_same_tree() {
+    let (files, all) = long_log();
+    let (log, found) = open(&files);
+    assert_eq!(found.head, head(&all));
+    assert!(found.segments >= 5 && found.gaps.is_empty() && found.torn_bytes == 0);
+    assert_eq!(read_all(&log, 0), all);
+    fill(&log, 30, 31);
+    log.sync().expect("no fault");
+    drop(log);
+    let (log, found) = open(&files);
+    assert_eq!(found.head, head(&read_all(&log, 0)));
+    assert_eq!(found.next_seq, 31);
+}
+
+#[test]
+fn a_torn_tail_of_every_length_is_cut_and_later_records_survive_the_next_crash() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    fill(&log, 0, 2);
+    log.sync().expect("no fault");
+    let name = segments(&files)[0].clone();
+    let before = files.content(&name).iter().rposition(|b| *b != 0).expect("frames") + 1;
+    fill(&log, 2, 3);
+    let after = files.content(&name).iter().rposition(|b| *b != 0).expect("frames") + 1;
+    files.crash();
+    drop(log);
+    for (cut, zeros) in (before..after).flat_map(|cut| [(cut, false), (cut, true)]) {
+        let torn = files.after_crash();
+        torn.edit(&name, |bytes| {
+            let len = bytes.len();
+            bytes.truncate(cut);
+            if zeros {
+                bytes.resize(len, 0);
+            }
+        });
+        let (log, found) = open(&torn);
+        assert_eq!((found.next_seq, found.gaps.len()), (2, 0), "cut at {cut}");
+        assert_eq!(found.torn_bytes > 0, torn_is_visible(&files.content(&name)[before..cut]));
+        fill(&log, 50, 53);
+        torn.crash();
+        drop(log);
+        let (log, found) = open(&torn.after_crash());
+        assert_eq!(ids(&read_all(&log, 0)), [id(0), id(1), id(50), id(51), id(52)]);
+        assert_eq!(found.torn_bytes, 0);
+    }
+}
+
+fn torn_is_visible(bytes: &[u8]) -> bool {
+    bytes.iter().any(|b| *b != 0)
+}
+
+#[test]
+fn a_flipped_bit_in_any_record_is_a_gap_of_exactly_that_record() {
+    let (files, all) = long_log();
+    for lost in &all[..all.len() - 1] {
+        let files = files.after_crash();
+        let (name, at) = place(&files, lost);
+        files.edit(&name, |bytes| bytes[at + 5] ^= 1);
+        let (log, found) = open(&files);
+        assert_eq!(found.gaps.len(), 1);
+        let gap = &found.gaps[0];
+        assert_eq!((gap.first_seq, gap.last_seq), (lost.seq, lost.seq));
+        assert_eq!(found.next_seq, 30);
+        let rest: Vec<_> = all.iter().filter(|r| r.seq != lost.seq).cloned().collect();
+        assert_eq!(read_all(&log, 0), rest, "the rest is readable");
+        assert_eq!(found.head, head(&all), "the tree still holds the lost record's leaf");
+        let copy = name.replace("seg-", "damaged-");
+        assert!(files.names().contains(&copy), "the damage is kept for inspection");
+        fill(&log, 40, 41);
+        drop(log);
+        let (_, again) = open(&files);
+        assert_eq!(again.gaps, found.gaps, "reported until the segment goes");
+        assert_eq!(again.next_seq, 31);
+    }
+}
+
+#[test]
+fn the_leaf_of_a_lost_record_is_known_from_its_group() {
+    let (files, all) = long_log();
+    // The last record of a segment has its group's end in the same segment.
+    let (name, at) = place(&files, &all[1]);
+    files.edit(&name, |bytes| bytes[at] ^= 1);
+    let (_, found) = open(&files);
+    assert_eq!(found.gaps[0].leaves, [(1, Leaf::of(&all[1]).hash())]);
+}
+
+#[test]
+fn a_hole_over_records_and_group_ends_keeps_the_tree_and_the_exact_range() {
+    let (files, all) = long_log();
+    let (name, first) = place(&files, &all[1]);
+    let (same, last) = place(&files, &all[4]);
+    assert_eq!(name, same);
+    files.edit(&name, |bytes| bytes[first..last].fill(0));
+    let (log, found) = open(&files);
+    assert_eq!(found.gaps.iter().map(|g| (g.first_seq, g.last_seq)).collect::<Vec<_>>(), [(1, 4)]);
+    assert_eq!(found.head, head(&all), "the next segment's header carries the tree over");
+    assert_eq!(read_all(&log, 0).len(), 26);
+}
+
+#[test]
+fn a_lost_middle_segment_is_a_gap_of_its_records() {
+    let (files, all) = long_log();
+    let names = segments(&files);
+    crate::files::Files::unlink(&files, &names[2]).expect("it exists");
+    let first = crate::frame::segment_first_seq(&names[2]).expect("a segment");
+    let next = crate::frame::segment_first_seq(&names[3]).expect("a segment");
+    let (log, found) = open(&files);
+    assert_eq!(found.gaps.iter().map(|g| (g.first_seq, g.last_seq)).collect::<Vec<_>>(), [(first, next - 1)]);
+    assert_eq!(found.head, head(&all));
+    assert_eq!(read_all(&log, 0).len() as u64, 30 - (next - first));
+}
+
+#[test]
+fn an_unsynced_record_lost_before_a_readable_one_is_declared_and_no_head_covered_it() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    fill(&log, 0, 2);
+    log.sync().expect("no fault");
+    fill(&log, 2, 5);
+    let lost = log.find(id(3)).expect("recent");
+    files.crash();
+    drop(log);
+    let files = files.after_crash();
+    let (name, at) = place(&files, &lost);
+    files.edit(&name, |bytes| bytes[at] ^= 1);
+    let (log, found) = open(&files);
+    assert_eq!(found.gaps.len(), 1);
+    assert_eq!(VOID_LEAF, <[u8; 32]>::from(Sha256::digest([0])));
+    assert_eq!(found.gaps[0].leaves, [(3, VOID_LEAF)]);
+    assert_eq!(ids(&read_all(&log, 0)), [id(0), id(1), id(2), id(4)]);
+}
+
+#[test]
+fn a_flipped_bit_in_the_identity_refuses_to_open_and_makes_no_new_log() {
+    let (files, _) = long_log();
+    let names = files.names();
+    for at in 0..32 {
+        let files = files.after_crash();
+        files.edit(identity::NAME, |bytes| bytes[at] ^= 1);
+        let fault = try_open(&files, None).expect_err("damaged");
+        assert!(matches!(&fault, OpenFault::Damaged { file, .. } if file == "identity"), "{fault}");
+        assert_eq!(files.names(), names);
+    }
+}
+
+#[test]
+fn a_missing_identity_beside_segments_refuses_to_open() {
+    let (files, _) = long_log();
+    crate::files::Files::unlink(&files, identity::NAME).expect("it exists");
+    assert!(matches!(try_open(&files, None), Err(OpenFault::Damaged { .. })));
+}
+
+#[test]
+fn a_flipped_bit_in_a_segment_header_refuses_to_open() {
+    let (files, _) = long_log();
+    for name in segments(&files) {
+        let len = SegmentHead::parse(&files.content(&name)).expect("sound").len();
+        for at in 0..len - 4 {
+            let files = files.after_crash();
+            files.edit(&name, |bytes| bytes[at] ^= 1);
+            let fault = try_open(&files, None).expect_err("damaged");
+            assert!(matches!(&fault, OpenFault::Damaged { file, .. } if *file == name), "{at}: {fault}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_of_another_log_is_refused() {
+    let (files, _) = long_log();
+    let (other, _) = long_log();
+    let name = segments(&files)[1].clone();
+    files.edit(&name, |bytes| *bytes = other.content(&name));
+    assert!(matches!(try_open(&files, None), Err(OpenFault::Damaged { .. })));
+}
+
+#[test]
+fn records_changed_together_with_their_checksum_do_not_pass_for_the_log() {
+    let (files, all) = long_log();
+    let (name, at) = place(&files, &all[0]);
+    let first = crate::frame::segment_first_seq(&name).expect("a segment");
+    let log = identity::read(&files).expect("sound").expect("a log");
+    let mut forged = (*all[0]).clone();
+    forged.payload[0] ^= 1;
+    let mut frame = Vec::new();
+    crate::frame::put_close(&mut frame, crate::frame::Seed::new(log, first), &forged);
+    let start = at - (frame.len() - (frame.len() - 20 - 112));
+    files.edit(&name, |bytes| bytes[start..start + frame.len()].copy_from_slice(&frame));
+    assert!(matches!(try_open(&files, None), Err(OpenFault::Forked { .. })));
+}
+
+#[test]
+fn a_directory_behind_the_database_is_refused_and_a_new_log_sets_it_aside() {
+    let (files, all) = long_log();
+    let old = all[0].log;
+    let fault = try_open(&files, Some(31)).expect_err("behind");
+    assert!(matches!(fault, OpenFault::Behind { have: 30, want: 31, .. }), "{fault}");
+    let clock = Arc::new(ManualClock::at(NOW_MS));
+    let (log, found) = Spool::start_new_log_on(Arc::new(files.clone()), config(), clock).expect("no fault");
+    assert!(found.fresh && log.id() != old);
+    assert_eq!(found.next_seq, 0);
+    assert!(files.names().contains(&format!("old-{old}/identity")));
+    assert_eq!(segments(&files).len(), 1);
+    drop(log);
+    assert!(!open(&files).1.fresh, "the new log is taken up again");
+}
+
+#[test]
+fn a_move_aside_that_is_interrupted_anywhere_can_be_repeated() {
+    let (files, all) = long_log();
+    for call in 0..30 {
+        let files = files.after_crash();
+        files.crash_at(call);
+        let start = |files: &SimFiles| {
+            Spool::start_new_log_on(Arc::new(files.clone()), config(), Arc::new(ManualClock::at(NOW_MS)))
+        };
+        drop(start(&files));
+        let files = files.after_crash();
+        let looks_new = try_open(&files.after_crash(), Some(31)).is_ok();
+        assert!(!looks_new, "an interrupted move never passes for the log that the database knows");
+        let (log, found) = start(&files).expect("no fault");
+        assert!(found.fresh && log.id() != all[0].log);
+    }
+}
