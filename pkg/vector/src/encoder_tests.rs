@@ -96,6 +96,9 @@ fn texts_in_scripts_whose_vowels_or_order_would_be_lost_have_no_vector() {
     assert_eq!(ENCODER.encode("\u{4eba}\u{5927}\u{5c0f}"), Err(EncodeFault::Script)); // no word order is kept
     assert_eq!(ENCODER.encode("\u{447}\u{442}\u{43e} \u{44d}\u{442}\u{43e}"), Err(EncodeFault::Script));
     assert!(ENCODER.encode("what is the value of \u{3c0}").is_ok());
+    let quoted = |word| ENCODER.encode(&format!("how is the word {word} translated into english"));
+    assert!(quoted("\u{915}\u{932}").is_ok());
+    assert_eq!(quoted("\u{915}\u{941}\u{932}"), Err(EncodeFault::Script));
 }
 
 #[test]
@@ -150,7 +153,8 @@ fn every_shorter_or_longer_file_is_refused() {
     for len in 0..good.len() {
         assert!(StaticEncoder::from_bytes(good[..len].to_vec()).is_err(), "{len} bytes");
     }
-    assert!(StaticEncoder::from_bytes([good, vec![b'\n']].concat()).is_err());
+    let longer = StaticEncoder::from_bytes([good, vec![b'\n']].concat());
+    assert!(matches!(longer, Err(TableFault::Size { .. })));
 }
 
 proptest! {
