@@ -239,7 +239,7 @@ mod tests {
         };
         assert_eq!(ms(Duration::ZERO), 1);
         assert_eq!(ms(Duration::from_micros(1)), 1);
-        assert_eq!(ms(Duration::from_secs(3600)), 3_600_000);
+        assert_eq!(ms(Duration::from_hours(1)), 3_600_000);
         assert_eq!(ms(Duration::MAX), 315_360_000_000);
     }
 }
