@@ -1,7 +1,7 @@
 //! What a record says, before it has a position. All numbers are integers; money is micro-USD; no prompt, answer, key or
 //! address stands here in the clear.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Draft {
 }
 
 /// The kinds of record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// One HTTP exchange.
@@ -49,6 +49,21 @@ pub enum Kind {
     Denials,
     /// The wall clock jumped.
     Clock,
+}
+
+impl Kind {
+    /// The kind as statements name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::LogOpen => "log_open",
+            Self::LogSeal => "log_seal",
+            Self::Recovery => "recovery",
+            Self::Gap => "gap",
+            Self::Denials => "denials",
+            Self::Clock => "clock",
+        }
+    }
 }
 
 /// A value in a control record.
@@ -266,6 +281,16 @@ pub enum Relation {
     CoalescedLeader,
 }
 
+impl Relation {
+    /// The relation as statements name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CacheSource => "cache_source",
+            Self::CoalescedLeader => "coalesced_leader",
+        }
+    }
+}
+
 /// What the limiter decided.
 #[derive(Debug, Clone, Copy)]
 pub struct LimitFacts {
@@ -329,4 +354,20 @@ pub enum Outcome {
     InternalError,
     /// The process died before the end; written at recovery.
     Interrupted,
+}
+
+impl Outcome {
+    /// The outcome as statements name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::ClientAbort => "client_abort",
+            Self::UpstreamError => "upstream_error",
+            Self::Timeout => "timeout",
+            Self::Denied => "denied",
+            Self::Invalid => "invalid",
+            Self::InternalError => "internal_error",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }

@@ -1,12 +1,33 @@
 //! The lineage record: statement, envelope, leaf, tree, receipt and their verification. Pure: no files, no clocks, no
 //! runtime. What is signed is the exact bytes (DSSE), so correctness never depends on canonicalisation.
 
+mod columns;
+mod control;
 mod draft;
+mod envelope;
+mod hex;
+mod json;
+mod keys;
+mod open;
 mod port;
 mod position;
+mod receipt;
 mod record;
+mod statement;
+mod tenant_key;
+mod tree;
+pub mod verify;
 
+pub use columns::{Columns, ColumnsFault};
+pub use control::{ControlStamp, Denials, Recovery};
 pub use draft::*;
+pub use envelope::{EnvelopeFault, PAYLOAD_TYPE};
+pub use keys::{KeyFault, KeySet, PublicKey, Signer};
+pub use open::{OpenFacts, OpenFault};
 pub use port::{LogRow, RecordStore, ShipFault};
 pub use position::{Position, TreeHead};
+pub use receipt::{Receipt, ReceiptFault};
 pub use record::{Leaf, Record};
+pub use statement::{NO_COMMITMENT, PREDICATE_TYPE, Prepared, STATEMENT_TYPE};
+pub use tenant_key::{CommitmentHasher, CommitmentKey, Opening, OpeningFault, TenantKey};
+pub use tree::{Tree, TreeStateFault, root_of};

@@ -1,0 +1,184 @@
+//! What can be told of a log only when all of it has passed: losses, heads over them, and what others keep of it.
+
+use super::log::{Base, Log, Loss, Place};
+use super::nodes::Nodes;
+use super::report::Code;
+use crate::{Receipt, TreeHead};
+
+impl Log {
+    /// Judges the log's own row, holes and heads. Returns how many records are missing and declared so.
+    pub(super) fn end(&mut self, not_checked: &mut Vec<String>) -> u64 {
+        self.check_row();
+        if self.strict() && self.losses.iter().any(|loss| !loss.gap && loss.certain) {
+            self.report(Code::Truncated, None, "a log that promises `strict` declares acknowledged records lost");
+        }
+        let declared = self.check_holes();
+        self.rebuild();
+        self.check_waiting();
+        self.check_faults();
+        let known = self.known_to();
+        if known < self.next_seq() {
+            not_checked.push(format!("tree heads of log {} behind seq {known}", self.id));
+        }
+        declared
+    }
+
+    fn check_row(&mut self) {
+        let Some(row) = self.row.clone() else { return };
+        let next = self.next_seq();
+        if self.size() == 0 && row.next_seq > 0 {
+            self.report(Code::MissingLog, None, format!("none of its {} records is there", row.next_seq));
+        } else if row.next_seq > next {
+            self.report(Code::Truncated, next, format!("records up to seq {} were stored", row.next_seq - 1));
+        }
+        let Some(opened) = &self.opened else { return };
+        let columns = [("attest_key", row.attest_key == opened.key), ("origin", row.origin == opened.origin)];
+        for (column, _) in columns.into_iter().filter(|(_, same)| !same) {
+            self.report(Code::IndexMismatch, None, format!("{column} of the log's row is not what its log_open says"));
+        }
+    }
+
+    fn check_holes(&mut self) -> u64 {
+        let mut declared = 0;
+        for (from, to) in self.holes.clone() {
+            if let Some(missing) = self.undeclared(from, to) {
+                self.report(Code::Gap, missing, format!("missing: seq {missing} to {to}"));
+            } else {
+                declared += to - from + 1;
+            }
+        }
+        declared
+    }
+
+    /// The first seq of `from..=to` that no signed record declares missing.
+    fn undeclared(&self, from: u64, to: u64) -> Option<u64> {
+        let mut next = from;
+        while next <= to {
+            let losses = self.losses.iter().filter(|loss| loss.certain && self.believed(loss));
+            let covered = losses.filter(|loss| (loss.from..=loss.to).contains(&next)).map(|loss| loss.to).max();
+            match covered {
+                Some(covered) => next = covered.checked_add(1)?,
+                None => return Some(next),
+            }
+        }
+        None
+    }
+
+    /// With holes, the tree over all leaves again, as far as `gap` records tell the missing ones.
+    fn rebuild(&mut self) {
+        if self.holes.is_empty() {
+            return;
+        }
+        let mut whole = Nodes::default();
+        let ends = self.runs.iter().skip(1).map(|run| run.1).chain([self.seen.len()]);
+        'runs: for (&(first_seq, first), end) in self.runs.iter().zip(ends) {
+            for seq in whole.size()..first_seq {
+                match self.lost_leaf(seq) {
+                    Some(leaf) => whole.push(leaf),
+                    None => break 'runs,
+                }
+            }
+            self.nodes.leaves()[first..end].iter().for_each(|leaf| whole.push(*leaf));
+        }
+        self.whole = Some(whole);
+    }
+
+    fn lost_leaf(&self, seq: u64) -> Option<[u8; 32]> {
+        let of = |loss: &Loss| loss.leaves.get(usize::try_from(seq.checked_sub(loss.from)?).ok()?).copied();
+        self.losses.iter().filter(|loss| seq <= loss.to).find_map(of)
+    }
+
+    /// Roots over at most this many leaves can be told.
+    fn known_to(&self) -> u64 {
+        self.whole.as_ref().unwrap_or(&self.nodes).size().min(self.damaged.unwrap_or(u64::MAX))
+    }
+
+    fn root_at(&self, size: u64) -> Option<[u8; 32]> {
+        self.whole.as_ref().unwrap_or(&self.nodes).root_at(size).filter(|_| size <= self.known_to())
+    }
+
+    fn check_waiting(&mut self) {
+        for base in std::mem::take(&mut self.waiting) {
+            if self.root_at(base.head.size).is_some_and(|root| root != base.head.root) {
+                self.faults.push(base);
+            }
+        }
+    }
+
+    /// A head over what did not survive is excused by the signed loss that a later epoch declares, and by nothing else.
+    fn check_faults(&mut self) {
+        let faults = std::mem::take(&mut self.faults);
+        let excused = |base: &&Base| {
+            let covers = |loss: &Loss| loss.epoch > base.epoch && loss.from < base.head.size && self.believed(loss);
+            self.losses.iter().any(covers)
+        };
+        let wrong: Vec<Base> = faults.iter().filter(|base| !excused(base)).copied().collect();
+        if let Some(first) = wrong.first() {
+            let (size, behind) = (first.head.size, wrong.len() - 1);
+            let text = format!("signed over another history of the first {size} records; so are {behind} more");
+            self.report(Code::RootMismatch, first.seq, text);
+        }
+    }
+
+    /// In a log that promises `strict`, a lost tail excuses nothing: else it could hide a deletion.
+    fn believed(&self, loss: &Loss) -> bool {
+        loss.gap || !self.strict()
+    }
+
+    fn strict(&self) -> bool {
+        self.opened.as_ref().is_some_and(|opened| opened.strict)
+    }
+
+    /// Looks for the record of a receipt that a caller kept. Returns whether it is there, unchanged.
+    pub(super) fn receipt(&mut self, kept: &Receipt) -> bool {
+        let seq = kept.seq;
+        if self.opened.as_ref().is_some_and(|opened| opened.origin != kept.origin) {
+            self.report(Code::WrongLog, seq, format!("a kept receipt names the origin {}", kept.origin));
+            return false;
+        }
+        let place = self.place(seq);
+        if let Place::Present(at) = place
+            && *self.leaf(at) == kept.leaf_hash
+            && self.seen(at).epoch == kept.epoch
+        {
+            self.pinned = self.pinned.max(seq + 1);
+            return true;
+        }
+        let declares = |loss: &Loss| {
+            let freed = !loss.gap && loss.epoch > kept.epoch;
+            (loss.from..=loss.to).contains(&seq) && self.believed(loss) && (freed || (loss.gap && place == Place::Hole))
+        };
+        let (code, text) = match place {
+            _ if self.losses.iter().any(declares) => {
+                (Code::LostDeclared, "a kept receipt's record was lost, as declared")
+            }
+            Place::Present(_) => (Code::Fork, "the record is not the one that a kept receipt names"),
+            Place::Hole => (Code::Gap, "the record that a kept receipt names is missing"),
+            Place::Beyond => (Code::Truncated, "the log ends before the record that a kept receipt names"),
+        };
+        self.report(code, seq, text);
+        false
+    }
+
+    /// Compares a tree head that was kept elsewhere. Returns whether the log still holds it.
+    pub(super) fn anchor(&mut self, head: &TreeHead) -> bool {
+        if head.size > self.next_seq() {
+            self.report(Code::Truncated, self.next_seq(), format!("an anchor was taken at size {}", head.size));
+            return false;
+        }
+        match self.root_at(head.size) {
+            Some(root) if root == head.root => {
+                self.pinned = self.pinned.max(head.size);
+                true
+            }
+            Some(_) => {
+                self.report(Code::Fork, None, format!("the first {} records are not those of an anchor", head.size));
+                false
+            }
+            None => {
+                self.report(Code::Fork, None, format!("the anchor at size {} cannot be compared", head.size));
+                false
+            }
+        }
+    }
+}
