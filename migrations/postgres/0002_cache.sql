@@ -1,4 +1,6 @@
 -- Durable cache entries. Losing one is a miss.
+CREATE SEQUENCE cache_entry_appeared;
+
 CREATE TABLE cache_entry (
     key        bytea PRIMARY KEY,
     id         uuid NOT NULL,
@@ -7,12 +9,12 @@ CREATE TABLE cache_entry (
     created_ms bigint NOT NULL,
     expires_ms bigint NOT NULL,
     sealed     bytea NOT NULL,
-    -- Transaction id << 20 | place in the batch. A reader stops below the oldest transaction still running, so it never
-    -- passes a row that is committed later; a sequence cannot promise that, its numbers are given out before commit.
-    appeared   bigint NOT NULL
+    -- Numbers are given out before commit, so by themselves they would let a reader pass a row that is committed late.
+    -- Writers therefore hold an advisory lock from before they take a number until they have committed.
+    appeared   bigint NOT NULL DEFAULT nextval('cache_entry_appeared')
 );
 
-CREATE INDEX cache_entry_appeared ON cache_entry (appeared);
+CREATE INDEX cache_entry_by_appearance ON cache_entry (appeared);
 CREATE INDEX cache_entry_expires ON cache_entry (expires_ms);
 
 -- One row: the deployment's secret.

@@ -15,7 +15,7 @@ CREATE INDEX cache_entry_expires ON cache_entry (expires_ms);
 
 -- One row: the deployment's secret.
 CREATE TABLE signet_secret (
-    one    INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+    one    INTEGER PRIMARY KEY CHECK (one = 1),
     secret BLOB NOT NULL
 );
 

@@ -129,3 +129,44 @@ struct Parent {
     log_id: Uuid,
     seq: i64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_are_what_the_statement_says() {
+        let statement = br#"{"predicate":{"cache":{"decision":"hit_exact"},
+            "caller":{"auth":"open","tenant":"000102030405060708090a0b0c0d0e0f"},"http":{"status":200},"kind":"request",
+            "model":{"asked":"small","served":"small-1"},"time":{"completed_ms":86400001},"usage":{"in":3,"out":4},
+            "parents":[{"log_id":"01010101-0101-0101-0101-010101010101","seq":9,"rel":"cache_source"}]}}"#;
+        let read = Columns::read(statement).expect("a statement");
+        let wanted = Columns {
+            ts_ms: 86_400_001,
+            kind: "request".to_owned(),
+            tenant: Some(std::array::from_fn(|i| u8::try_from(i).expect("small"))),
+            model: Some("small-1".to_owned()),
+            cache: Some("hit_exact".to_owned()),
+            status: Some(200),
+            tok_in: Some(3),
+            tok_out: Some(4),
+            parent_log: Some(Uuid::from_bytes([1; 16])),
+            parent_seq: Some(9),
+        };
+        assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn a_control_record_has_only_a_kind_and_a_time() {
+        let read =
+            Columns::read(br#"{"predicate":{"kind":"log_open","time":{"completed_ms":5}}}"#).expect("a statement");
+        assert_eq!(read, Columns { ts_ms: 5, kind: "log_open".to_owned(), ..Columns::default() });
+    }
+
+    #[test]
+    fn a_tenant_that_is_not_sixteen_bytes_of_hex_is_none() {
+        for odd in ["", "+0102030405060708090a0b0c0d0e0f0", "00", "zz0102030405060708090a0b0c0d0e0f"] {
+            assert_eq!(sixteen(odd), None, "{odd}");
+        }
+    }
+}

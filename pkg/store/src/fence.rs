@@ -22,15 +22,18 @@ pub(crate) fn already_held(
     }
     if epoch < ours {
         // A restored backup, for instance. Registering takes the log over again; shipping alone must not.
-        return Err(ShipFault::Unavailable(format!("the database is at epoch {epoch}, ours is {ours}: register again")));
+        return Err(ShipFault::Unavailable(format!(
+            "the database is at epoch {epoch}, ours is {ours}: register again"
+        )));
     }
     let Some(first) = batch.first().map(|row| row.record.seq) else { return Ok(0) };
     if first > next_seq {
         return Err(ShipFault::Gap { expected: next_seq, found: first });
     }
-    let stray = (first..).zip(batch).find(|(seq, row)| row.record.seq != *seq || row.record.log != log);
-    if let Some((expected, row)) = stray {
-        return Err(ShipFault::Gap { expected, found: row.record.seq });
+    let out_of_place =
+        |(at, row): &(u64, &Row)| row.record.seq.checked_sub(first) != Some(*at) || row.record.log != log;
+    if let Some((at, row)) = (0..).zip(batch).find(out_of_place) {
+        return Err(ShipFault::Gap { expected: first.saturating_add(at), found: row.record.seq });
     }
     let held = usize::try_from(next_seq - first).unwrap_or(usize::MAX);
     Ok(held.min(batch.len()))
@@ -46,4 +49,63 @@ pub(crate) fn same_leaves(overlap: &[Row], stored: &HashMap<u64, Vec<u8>>) -> Re
 pub(crate) fn taken(ours: &LogRow, found: LogRow) -> Result<LogRow, ShipFault> {
     let lost = found.epoch > ours.epoch || found.attest_key != ours.attest_key;
     if lost { Err(ShipFault::Fenced { ours: ours.epoch, found: found.epoch }) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use signet_lineage::Record;
+    use signet_types::LineageId;
+
+    const LOG: LogId = LogId::from_bytes([1; 16]);
+
+    fn rows(seqs: impl Iterator<Item = u64>) -> Vec<Row> {
+        let record = |seq| Record {
+            id: LineageId::from_bytes([2; 16]),
+            log: LOG,
+            epoch: 1,
+            seq,
+            payload: Box::default(),
+            key_id: [3; 32],
+            sig: [4; 64],
+        };
+        seqs.map(|seq| Row::of(&record(seq))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_held_and_what_is_added_meet_at_next_seq(first in 0_u64..50, length in 0_u64..30, next_seq in 0_u64..90) {
+            let batch = rows(first..first + length);
+            match already_held(LOG, 1, Some((1, next_seq)), &batch) {
+                Ok(held) => {
+                    prop_assert!(batch[..held].iter().all(|row| row.record.seq < next_seq));
+                    prop_assert!(batch[held..].first().is_none_or(|row| row.record.seq == next_seq));
+                }
+                Err(ShipFault::Gap { expected, found }) => {
+                    prop_assert_eq!((expected, found), (next_seq, first));
+                    prop_assert!(first > next_seq);
+                }
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+        }
+
+        #[test]
+        fn only_the_owning_epoch_ships(ours in 0_u32..9, theirs in 0_u32..9) {
+            let judged = already_held(LOG, ours, Some((theirs, 0)), &rows(0..1));
+            match judged {
+                Ok(0) => prop_assert_eq!(ours, theirs),
+                Err(ShipFault::Fenced { .. }) => prop_assert!(theirs > ours),
+                Err(ShipFault::Unavailable(_)) => prop_assert!(theirs < ours),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+
+    #[test]
+    fn a_seq_at_the_end_of_the_range_does_not_wrap() {
+        let batch = rows(std::iter::once(u64::MAX));
+        assert!(matches!(already_held(LOG, 1, Some((1, 0)), &batch), Err(ShipFault::Gap { .. })));
+        assert!(matches!(already_held(LOG, 1, Some((1, u64::MAX)), &batch), Ok(0)));
+    }
 }

@@ -12,25 +12,29 @@ use uuid::Uuid;
 
 /// Rows removed per transaction.
 const SWEEP: i64 = 5000;
-/// Rows written per transaction, at up to 1 MiB each; must stay below 2^20, the room for a place in `appeared`. Above it stands
-/// the transaction id: 2^43 of those last for 27 years at 10,000 a second.
+/// Rows written per transaction, at up to 1 MiB each.
 const ROWS_PER_PUT: usize = 100;
 
+// Released by the commit, after the rows became visible: so numbers of appearance become visible in their order, and a reader
+// that saw one has seen all below it. (The other way, to read only below the oldest running transaction, would let any long
+// transaction on the server, of whatever application, hold back the entries of all replicas.)
+const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock(7310029, 2)";
+
 const PUT: &str = "\
-INSERT INTO cache_entry (key, id, partition, tenant, created_ms, expires_ms, sealed, appeared)
-SELECT key, id, partition, tenant, created_ms, expires_ms, sealed, (pg_current_xact_id()::text::bigint << 20) | place
+INSERT INTO cache_entry (key, id, partition, tenant, created_ms, expires_ms, sealed)
+SELECT key, id, partition, tenant, created_ms, expires_ms, sealed
 FROM unnest($1::bytea[], $2::uuid[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bytea[])
-    WITH ORDINALITY AS t (key, id, partition, tenant, created_ms, expires_ms, sealed, place)
+    WITH ORDINALITY AS t (key, id, partition, tenant, created_ms, expires_ms, sealed, place) ORDER BY place
 ON CONFLICT (key) DO UPDATE SET id = excluded.id, partition = excluded.partition, tenant = excluded.tenant,
     created_ms = excluded.created_ms, expires_ms = excluded.expires_ms, sealed = excluded.sealed,
     appeared = excluded.appeared
 WHERE cache_entry.created_ms <= excluded.created_ms";
 
-const HORIZON: &str = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20";
-
+// A cursor beyond the last number comes from before a restore: it reads from the start.
 const SINCE: &str = "\
 SELECT id, key, partition, tenant, created_ms, expires_ms, sealed, appeared FROM cache_entry
-WHERE appeared > $1 AND appeared < $2 AND expires_ms > $3 ORDER BY appeared LIMIT $4";
+WHERE appeared > CASE WHEN $1 > (SELECT last_value FROM cache_entry_appeared) THEN 0 ELSE $1 END AND expires_ms > $2
+ORDER BY appeared LIMIT $3";
 
 // In key order, as PUT: two replicas that meet wait for each other, they never deadlock.
 const SWEEP_SOME: &str = "\
@@ -73,6 +77,7 @@ impl EntryStore for PgStore {
 async fn put(conn: &mut PgConnection, rows: &[EntryRow]) -> Result<(), Fault> {
     let created = rows.iter().map(|row| to_i64(row.created_ms)).collect::<Result<Vec<_>, _>>()?;
     let expires = rows.iter().map(|row| to_i64(row.expires_ms)).collect::<Result<Vec<_>, _>>()?;
+    unnamed(ONE_WRITER).execute(&mut *conn).await?;
     unnamed(PUT)
         .bind(rows.iter().map(|row| row.key.as_bytes().as_slice()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.id.as_uuid()).collect::<Vec<_>>())
@@ -86,21 +91,10 @@ async fn put(conn: &mut PgConnection, rows: &[EntryRow]) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn since(
-    conn: &mut PgConnection,
-    cursor: u64,
-    now_ms: u64,
-    limit: u32,
-) -> Result<(Vec<EntryRow>, u64), Fault> {
-    // The horizon is read before the rows: what commits in between lies at or above it and comes next time.
-    let horizon = to_u64(unnamed(HORIZON).fetch_one(&mut *conn).await?.try_get(0)?)?;
-    // Transaction ids begin anew in a restored cluster: a cursor from before it then reads from the start.
-    let cursor = if cursor < horizon { cursor } else { 0 };
-    let ask = unnamed(SINCE).bind(to_i64(cursor)?).bind(to_i64(horizon)?).bind(to_i64(now_ms)?).bind(i64::from(limit));
+async fn since(conn: &mut PgConnection, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), Fault> {
+    let ask = unnamed(SINCE).bind(to_i64(cursor)?).bind(to_i64(now_ms)?).bind(i64::from(limit));
     let rows = ask.fetch_all(conn).await?;
-    let full = rows.len() >= limit as usize;
-    let last = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?;
-    let behind = if full { last.unwrap_or(cursor) } else { horizon - 1 };
+    let behind = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?.unwrap_or(cursor);
     Ok((rows.iter().map(to_entry).collect::<Result<_, _>>()?, behind))
 }
 

@@ -19,7 +19,7 @@ const ACQUIRE_LIMIT: Duration = Duration::from_millis(500);
 /// For how long an operation runs, seen from here; the server's own limits below are shorter and so speak first.
 const OPERATION_LIMIT: Duration = Duration::from_secs(12);
 /// For how long a migration may run or wait for that of another replica.
-const MIGRATE_LIMIT: Duration = Duration::from_secs(120);
+const MIGRATE_LIMIT: Duration = Duration::from_mins(2);
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 // The settings travel with BEGIN and end with the transaction: a pooler drops start-up options, and a session's settings
@@ -107,9 +107,8 @@ impl Backend for PgStore {
 
     async fn probe(&self) -> Result<(), StoreFault> {
         let ask = "SELECT 1 FROM lineage_log LIMIT 1";
-        let work = self.transact(move |conn| {
-            Box::pin(async move { Ok(unnamed(ask).fetch_optional(conn).await.map(drop)?) })
-        });
+        let work =
+            self.transact(move |conn| Box::pin(async move { Ok(unnamed(ask).fetch_optional(conn).await.map(drop)?) }));
         Ok(work.await?)
     }
 

@@ -8,7 +8,7 @@ use signet_types::TenantId;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
-const OFFER_SECRET: &str = "INSERT INTO signet_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING";
+const OFFER_SECRET: &str = "INSERT INTO signet_secret (one, secret) VALUES (1, $1) ON CONFLICT DO NOTHING";
 const OFFER_KEY: &str = "\
 INSERT INTO tenant_key (tenant, epoch, wrapped)
 SELECT $1, 1, $2 WHERE NOT EXISTS (SELECT 1 FROM tenant_key WHERE tenant = $1)";
@@ -44,11 +44,7 @@ async fn secret(conn: &mut SqliteConnection, candidate: [u8; 32]) -> Result<[u8;
     to_array("secret", row.try_get(0)?)
 }
 
-async fn newest_key(
-    conn: &mut SqliteConnection,
-    tenant: TenantId,
-    wrapped: Vec<u8>,
-) -> Result<(u32, Vec<u8>), Fault> {
+async fn newest_key(conn: &mut SqliteConnection, tenant: TenantId, wrapped: Vec<u8>) -> Result<(u32, Vec<u8>), Fault> {
     let tenant = tenant.as_bytes().to_vec();
     sqlx::query(OFFER_KEY).bind(tenant.clone()).bind(wrapped).execute(&mut *conn).await?;
     let ask = "SELECT epoch, wrapped FROM tenant_key WHERE tenant = $1 ORDER BY epoch DESC LIMIT 1";

@@ -12,10 +12,10 @@ use crate::open::Backend;
 use crate::transact::{Work, transact};
 use async_trait::async_trait;
 use signet_cache::StoreFault;
+use sqlx::Sqlite;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::Sqlite;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

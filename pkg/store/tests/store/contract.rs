@@ -1,0 +1,69 @@
+//! What every store promises, checked on both databases by the same tests.
+
+/// Runs every named function of `$suite` as a test on a fresh `$fixture`.
+macro_rules! contract {
+    ($module:ident, $suite:ident, $fixture:ident: $($name:ident)*) => {
+        mod $module {
+            $(#[tokio::test]
+            async fn $name() {
+                crate::$suite::$name(crate::support::Fixture::$fixture().await).await;
+            })*
+        }
+    };
+}
+
+macro_rules! record_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, records, $fixture:
+            a_shipped_batch_is_found_again_byte_for_byte
+            a_batch_shipped_twice_is_held_once
+            an_overlapping_batch_adds_only_what_is_new
+            a_later_epoch_fences_the_earlier_one
+            the_same_epoch_with_another_key_is_a_second_writer
+            a_batch_beyond_the_end_is_a_gap
+            a_batch_with_a_hole_or_a_stray_record_changes_nothing
+            another_record_at_a_held_seq_is_equivocation_and_changes_nothing
+            an_unregistered_log_and_a_missed_takeover_are_not_shipped_to
+            a_record_is_found_by_its_own_tenant_only
+            records_come_in_pages_and_show_holes
+            what_cannot_be_parsed_is_shipped_all_the_same
+            a_nul_in_a_model_name_does_not_stop_the_log
+            batches_larger_than_one_statement_arrive_whole
+            shipping_from_many_tasks_at_once_holds_every_record_once
+            logs_are_listed_by_id
+        );
+    };
+}
+
+macro_rules! entry_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, entries, $fixture:
+            entries_come_back_in_the_order_of_appearance
+            a_cursor_shows_only_what_appeared_behind_it
+            pages_cover_everything_once
+            a_newer_entry_replaces_an_older_one_and_appears_again
+            an_older_entry_does_not_replace_a_newer_one
+            a_key_twice_in_one_batch_keeps_the_newest
+            expired_entries_are_left_out_and_swept
+            many_writers_of_the_same_keys_do_not_deadlock
+        );
+    };
+}
+
+macro_rules! key_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, keys, $fixture:
+            eight_callers_at_once_get_one_secret
+            eight_callers_at_once_get_one_tenant_key
+            tenants_have_keys_of_their_own
+            a_key_is_found_by_its_epoch
+        );
+    };
+}
+
+record_store_contract!(postgres_records, postgres);
+record_store_contract!(sqlite_records, sqlite);
+entry_store_contract!(postgres_entries, postgres);
+entry_store_contract!(sqlite_entries, sqlite);
+key_store_contract!(postgres_keys, postgres);
+key_store_contract!(sqlite_keys, sqlite);

@@ -1,0 +1,9 @@
+//! The stores against real databases: the contract that both keep, and what only one of them can get wrong.
+
+mod contract;
+mod entries;
+mod keys;
+mod postgres;
+mod records;
+mod sqlite;
+mod support;
