@@ -4,10 +4,13 @@
 //! lookup that fails or is late is a miss, and a semantic hit must pass every gate. This crate knows no Redis, no SQL
 //! and no HTTP.
 
+pub mod gates;
 mod key;
 mod ports;
+mod question;
 
 pub use key::{CacheKey, Partition, PartitionParts};
 pub use ports::{
     EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, Neighbour, Place, StoreFault, VectorIndex,
 };
+pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
