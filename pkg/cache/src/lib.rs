@@ -6,9 +6,11 @@
 
 mod cache;
 mod entry;
+pub mod gates;
 mod key;
 mod keyring;
 mod ports;
+mod question;
 mod seal;
 mod semantic;
 
@@ -19,5 +21,6 @@ pub use keyring::{Keyring, TenantKeys};
 pub use ports::{
     EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, Neighbour, Place, StoreFault, VectorIndex,
 };
+pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
 pub use seal::{SealFault, SealKey};
 pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig};

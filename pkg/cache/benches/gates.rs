@@ -1,0 +1,20 @@
+//! What reading and judging a question costs on the request path.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use signet_cache::{Question, gates};
+use std::hint::black_box;
+
+const ASKED: &str = "How do I convert 25 miles to kilometres in a spreadsheet formula?";
+const STORED: &str = "How can I convert 25 miles to km in a spreadsheet formula";
+const OTHER: &str = "How can I convert 25 pounds to kg in a baking recipe";
+
+fn gates(c: &mut Criterion) {
+    let read = |text| Question::read(text).expect("an eligible question");
+    let (asked, stored, other) = (read(ASKED), read(STORED), read(OTHER));
+    c.bench_function("gates/read_12_words", |b| b.iter(|| Question::read(black_box(ASKED))));
+    c.bench_function("gates/judge_pass", |b| b.iter(|| gates::judge(black_box(&asked), black_box(&stored))));
+    c.bench_function("gates/judge_refuse", |b| b.iter(|| gates::judge(black_box(&asked), black_box(&other))));
+}
+
+criterion_group!(benches, gates);
+criterion_main!(benches);

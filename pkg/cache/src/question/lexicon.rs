@@ -1,0 +1,199 @@
+//! What the rules know of English: the class of a word, the word it is compared as, and phrases that say the same.
+//!
+//! Built once from the tables, which are data. Everything not in here is an ordinary content word.
+
+use super::{antonyms, synonyms, tables};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What kind of difference a token makes. Each class is compared by one gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Class {
+    /// Numbers and ordinals.
+    Number,
+    /// Calendar dates.
+    Date,
+    /// Times of day.
+    Time,
+    /// Units and money.
+    Unit,
+    /// Ids, code, flags, versions, addresses, quoted text.
+    Literal,
+    /// not, no, without, un-.
+    Negation,
+    /// A word with an opposite.
+    Polar,
+    /// more, most, less, least, -er, -est.
+    Degree,
+    /// and, or, only, all, some.
+    Connective,
+    /// he, she, my.
+    Pronoun,
+    /// from, to, in.
+    Preposition,
+    /// who, when, how many.
+    Intent,
+    /// The shape of the answer that is wanted.
+    Form,
+    /// Names of languages, natural and programming.
+    Language,
+    /// Whom the model shall play.
+    Persona,
+    /// was, will, still.
+    Tense,
+    /// can, should, must.
+    Modal,
+    /// if, generally, for example.
+    Scope,
+    /// Everything else.
+    Word,
+    /// Without a meaning of its own: articles, the copula, "do".
+    Filler,
+}
+
+/// Number of classes that are compared.
+pub(crate) const CLASSES: usize = Class::Filler as usize;
+
+/// What is known of one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sense {
+    /// Its class.
+    pub(crate) class: Class,
+    /// The word it is compared as.
+    pub(crate) canon: &'static str,
+    /// `more` or `most` that an ending adds.
+    pub(crate) degree: Option<&'static str>,
+    /// An -ing form, equal to its verb only behind a preposition.
+    pub(crate) gerund: bool,
+}
+
+/// A phrase and the words that replace it.
+#[derive(Debug)]
+pub(super) struct Rewrite {
+    /// The words after the first.
+    pub(super) rest: Box<[&'static str]>,
+    /// What stands there instead.
+    pub(super) with: Box<[&'static str]>,
+}
+
+/// What starts at one word.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// The word by itself.
+    pub(super) sense: Option<Sense>,
+    /// Phrases that begin with it, longest first.
+    pub(super) rewrites: Vec<Rewrite>,
+}
+
+type Words = HashMap<&'static str, Slot, ahash::RandomState>;
+
+static WORDS: LazyLock<Words> = LazyLock::new(build);
+static UNITS: LazyLock<HashMap<&'static str, &'static str, ahash::RandomState>> = LazyLock::new(|| {
+    rows(tables::UNITS).chain(rows(tables::UNITS_AFTER_NUMBERS)).map(|(canon, word)| (word, canon)).collect()
+});
+
+/// The slot of a word in lower case.
+pub(super) fn slot(word: &str) -> Option<&'static Slot> {
+    WORDS.get(word)
+}
+
+/// The sense of a word in lower case.
+pub(super) fn sense(word: &str) -> Option<Sense> {
+    slot(word).and_then(|slot| slot.sense)
+}
+
+/// The unit that a word or suffix behind a number names.
+pub(super) fn unit(word: &str) -> Option<&'static str> {
+    UNITS.get(word).copied()
+}
+
+/// `(canonical, variant)` of a table of `(canonical, "variant, variant")`; the canonical word is a variant of itself.
+fn rows(table: &'static [(&'static str, &'static str)]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    table.iter().flat_map(|&(canon, variants)| {
+        std::iter::once(canon)
+            .chain(variants.split(", ").filter(|word| !word.is_empty()))
+            .map(move |word| (canon, word))
+    })
+}
+
+/// Puts all tables together. What is said first about a word stays.
+fn build() -> Words {
+    let mut words = Words::default();
+    for &(class, table) in tables::CLASSES {
+        for (canon, word) in rows(table) {
+            add(&mut words, word, Sense { class, canon, degree: None, gerund: false });
+        }
+    }
+    for &(one, other) in antonyms::ANTONYMS {
+        add_forms(&mut words, one, Class::Polar, one);
+        add_forms(&mut words, other, Class::Polar, other);
+    }
+    for (canon, word) in rows(synonyms::SYNONYMS) {
+        let class = words.get(canon).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
+        add_forms(&mut words, word, class, canon);
+    }
+    for (canon, word) in rows(synonyms::IRREGULAR_PLURALS).chain(rows(synonyms::SPELLINGS)) {
+        let known = words.get(canon).and_then(|slot| slot.sense);
+        let sense = known.unwrap_or(Sense { class: Class::Word, canon, degree: None, gerund: false });
+        add(&mut words, word, sense);
+    }
+    for word in synonyms::VERBS.split_whitespace() {
+        let class = words.get(word).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
+        let canon = words.get(word).and_then(|slot| slot.sense).map_or(word, |sense| sense.canon);
+        add_gerund(&mut words, word, class, canon);
+    }
+    for word in synonyms::ADJECTIVES.split_whitespace() {
+        add_degrees(&mut words, word);
+    }
+    for &(phrase, with) in tables::REWRITES {
+        let mut parts = phrase.split(' ');
+        let first = parts.next().expect("split yields at least one part");
+        let rewrite = Rewrite { rest: parts.collect(), with: with.split_whitespace().collect() };
+        words.entry(first).or_default().rewrites.push(rewrite);
+    }
+    for slot in words.values_mut() {
+        slot.rewrites.sort_by_key(|rewrite| std::cmp::Reverse(rewrite.rest.len()));
+    }
+    words
+}
+
+/// Gives `word` a sense unless it has one.
+fn add(words: &mut Words, word: &'static str, sense: Sense) {
+    words.entry(word).or_default().sense.get_or_insert(sense);
+}
+
+/// `word`, its form in -s under the same canonical word, and -ing, which is equal only as a gerund. A form in -ed is a
+/// word of its own: "sold" is not "sell".
+fn add_forms(words: &mut Words, word: &'static str, class: Class, canon: &'static str) {
+    add(words, word, Sense { class, canon, degree: None, gerund: false });
+    if !word.contains(' ') && word.len() > 2 {
+        let form = leaked(super::stem::plural(word));
+        add(words, form, Sense { class, canon, degree: None, gerund: false });
+        if class == Class::Polar {
+            let form = leaked(super::stem::past(word));
+            add(words, form, Sense { class, canon: form, degree: None, gerund: false });
+            add_gerund(words, word, class, canon);
+        }
+    }
+}
+
+/// The -ing form of a verb.
+fn add_gerund(words: &mut Words, word: &str, class: Class, canon: &'static str) {
+    let form = leaked(super::stem::gerund(word));
+    add(words, form, Sense { class, canon, degree: None, gerund: true });
+}
+
+/// The -er and -est forms of an adjective: the adjective and a degree.
+fn add_degrees(words: &mut Words, word: &'static str) {
+    let known = words.get(word).and_then(|slot| slot.sense);
+    let base = known.unwrap_or(Sense { class: Class::Word, canon: word, degree: None, gerund: false });
+    let (more, most) = super::stem::degrees(word);
+    add(words, leaked(more), Sense { degree: Some("more"), ..base });
+    add(words, leaked(most), Sense { degree: Some("most"), ..base });
+}
+
+/// The table lives as long as the process, so its generated forms may as well.
+fn leaked(form: String) -> &'static str {
+    Box::leak(form.into_boxed_str())
+}

@@ -1,0 +1,96 @@
+//! What a question asks, as far as rules can tell.
+//!
+//! A question is read once, into what the gates compare: its canonical terms in order, a digest that is equal only for
+//! questions that say the same, and a bucket outside of which no gate can pass. Who cannot be judged is not eligible:
+//! the exact cache still serves it.
+
+mod antonyms;
+mod eligible;
+mod lexicon;
+mod order;
+mod rewrite;
+mod stem;
+mod synonyms;
+mod tables;
+mod terms;
+mod token;
+mod value;
+
+pub use eligible::Ineligible;
+pub(crate) use lexicon::Class;
+pub(crate) use terms::{MAX_TERMS, Term};
+
+use std::borrow::Cow;
+use terms::Features;
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+
+/// Longest text that is judged, in bytes: one changed word in a long prompt hardly moves a vector.
+pub const MAX_BYTES: usize = 1024;
+/// Most tokens that are judged.
+pub const MAX_TOKENS: usize = 64;
+
+/// A question that may be answered from another's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    features: Features,
+}
+
+impl Question {
+    /// Reads `text`. Linear in its length, which is bounded.
+    ///
+    /// # Errors
+    /// Why no other question's answer may serve it.
+    pub fn read(text: &str) -> Result<Self, Ineligible> {
+        if text.len() > MAX_BYTES {
+            return Err(Ineligible::TooLong);
+        }
+        let text = straightened(text);
+        let mut tokens = token::tokens(&text);
+        if tokens.len() > MAX_TOKENS {
+            return Err(Ineligible::TooLong);
+        }
+        let asking = rewrite::asking(&tokens);
+        tokens.truncate(asking.end);
+        tokens.drain(..asking.start);
+        eligible::judge(&tokens)?;
+        let mut tokens = value::merge(rewrite::phrases(tokens));
+        rewrite::possessive(&mut tokens);
+        order::canonical(&mut tokens);
+        Features::of(&tokens).map(|features| Self { features })
+    }
+
+    /// Equal for questions that say the same in the same words: same content words, values and negations in the same
+    /// order, apart from case, punctuation, politeness, articles and phrases with one meaning. SHA-256, stable.
+    pub const fn same_words(&self) -> [u8; 32] {
+        self.features.same_words
+    }
+
+    /// Digest of what the equality gates compare: numbers, dates, times, units, literals, form and language. Questions
+    /// in different buckets never pass the gates. Stable.
+    pub const fn bucket(&self) -> u64 {
+        self.features.bucket
+    }
+
+    /// Canonical terms, in order.
+    pub(crate) fn terms(&self) -> &[Term] {
+        &self.features.terms
+    }
+
+    /// Digest of the multiset of terms of one class, whatever their order.
+    pub(crate) const fn sum(&self, class: Class) -> u64 {
+        self.features.sums[class as usize]
+    }
+}
+
+/// Normal form C, with straight apostrophes.
+fn straightened(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let straight = |c: char| if matches!(c, '’' | '‘' | 'ʼ') { '\'' } else { c };
+    if is_nfc(text) && !text.contains(['’', '‘', 'ʼ']) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.nfc().map(straight).collect())
+    }
+}

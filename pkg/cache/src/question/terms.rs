@@ -1,0 +1,183 @@
+//! Compact features: what stays of a question in memory.
+
+use super::eligible::Ineligible;
+use super::lexicon::{CLASSES, Class};
+use super::stem;
+use super::token::Token;
+use sha2::{Digest, Sha256};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::LazyLock;
+
+/// Keyed per process, so that nobody can look for words that collide.
+static KEYS: LazyLock<ahash::RandomState> = LazyLock::new(ahash::RandomState::new);
+
+/// One canonical term: 58 bits of a keyed hash, its class, and whether it was written like a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Term(u64);
+
+impl Term {
+    const PROPER: u64 = 1;
+
+    fn new(class: Class, canon: &[&str], proper: bool) -> Self {
+        let mut hash = KEYS.build_hasher();
+        for part in canon {
+            hash.write(part.as_bytes());
+        }
+        Self((hash.finish() << 6) | ((class as u64) << 1) | u64::from(proper))
+    }
+
+    /// What is compared: hash and class.
+    pub(crate) const fn id(self) -> u64 {
+        self.0 & !Self::PROPER
+    }
+
+    /// Whether it is of `class`.
+    pub(crate) const fn is(self, class: Class) -> bool {
+        (self.0 >> 1) & 31 == class as u64
+    }
+
+    /// Written like a name.
+    pub(crate) const fn is_proper(self) -> bool {
+        self.0 & Self::PROPER != 0
+    }
+}
+
+/// Most terms of a question; a token makes at most three.
+pub(crate) const MAX_TERMS: usize = 192;
+
+/// See [`super::Question`].
+#[derive(Debug, Clone)]
+pub(super) struct Features {
+    pub(super) terms: Box<[Term]>,
+    pub(super) sums: [u64; CLASSES],
+    pub(super) same_words: [u8; 32],
+    pub(super) bucket: u64,
+}
+
+impl PartialEq for Features {
+    fn eq(&self, other: &Self) -> bool {
+        self.same_words == other.same_words
+    }
+}
+
+impl Eq for Features {}
+
+/// Collects terms.
+struct Collector {
+    terms: Vec<Term>,
+    sums: [u64; CLASSES],
+    bucket: u64,
+    exact: Vec<u8>,
+}
+
+impl Features {
+    /// The features of tokens in canonical order.
+    ///
+    /// # Errors
+    /// [`Ineligible::Empty`] if nothing is asked about.
+    pub(super) fn of(tokens: &[Token<'_>]) -> Result<Self, Ineligible> {
+        let mut all = Collector {
+            terms: Vec::with_capacity(tokens.len() + 2),
+            sums: [0; CLASSES],
+            bucket: 0,
+            exact: Vec::with_capacity(160),
+        };
+        let mut gerund_is_verb = true;
+        for token in tokens {
+            all.take(token, gerund_is_verb);
+            gerund_is_verb = matches!(token.class(), Class::Preposition) || token.is("how-to");
+        }
+        if all.terms.len() > MAX_TERMS {
+            return Err(Ineligible::TooLong);
+        }
+        let content = |term: &Term| {
+            [Class::Word, Class::Polar, Class::Literal, Class::Language].into_iter().any(|class| term.is(class))
+        };
+        let valued = |term: &Term| {
+            [Class::Form, Class::Unit, Class::Date, Class::Number].into_iter().any(|class| term.is(class))
+        };
+        if !all.terms.iter().any(|term| content(term) || valued(term)) {
+            return Err(Ineligible::Empty);
+        }
+        Ok(Self {
+            same_words: Sha256::digest(&all.exact).into(),
+            terms: all.terms.into_boxed_slice(),
+            sums: all.sums,
+            bucket: all.bucket,
+        })
+    }
+}
+
+impl Collector {
+    /// Adds a token's terms.
+    fn take(&mut self, token: &Token<'_>, gerund_is_verb: bool) {
+        let class = token.class();
+        if class == Class::Filler {
+            return;
+        }
+        let text = token.text.as_ref();
+        let own = token.class.is_some();
+        match token.sense.filter(|_| !own) {
+            Some(sense) => {
+                if let Some(degree) = sense.degree {
+                    self.push(Class::Degree, degree, &[degree], false);
+                }
+                let canon = if sense.gerund && !gerund_is_verb { text } else { sense.canon };
+                let exact = if in_bucket(class) && class != Class::Form { canon } else { text };
+                self.push(class, exact, &[canon], token.proper);
+            }
+            None if !own => {
+                self.negative_prefix(text);
+                let (head, tail) = stem::singular(text);
+                self.push(class, text, &[head, tail], token.proper);
+            }
+            None => self.push(class, text, &[text], token.proper || class == Class::Literal),
+        }
+        if token.owner {
+            self.push(Class::Preposition, "'s", &["'s"], false);
+        }
+    }
+
+    /// "unsafe", "non", "illegible": a prefix that may negate counts as a negation of its own kind.
+    fn negative_prefix(&mut self, text: &str) {
+        const PREFIXES: [&str; 7] = ["un", "non", "dis", "in", "im", "ir", "il"];
+        let prefix = PREFIXES.into_iter().find(|prefix| text.len() >= prefix.len() + 4 && text.starts_with(prefix));
+        if prefix.is_some() || text == "non" {
+            self.push(Class::Negation, "un-", &["un-"], false);
+        }
+    }
+
+    fn push(&mut self, class: Class, exact: &str, canon: &[&str], proper: bool) {
+        let term = Term::new(class, canon, proper);
+        self.sums[class as usize] = self.sums[class as usize].wrapping_add(mixed(term.id()));
+        if in_bucket(class) {
+            let canonical = canon.iter().fold(class as u64, |hash, part| fnv(hash, part.as_bytes()));
+            self.bucket = self.bucket.wrapping_add(mixed(canonical));
+        }
+        let length = u16::try_from(exact.len()).expect("a token is shorter than the longest text that is judged");
+        self.exact.push(class as u8);
+        self.exact.extend_from_slice(&length.to_be_bytes());
+        self.exact.extend_from_slice(exact.as_bytes());
+        self.terms.push(term);
+    }
+}
+
+/// The classes that must agree as multisets and are cheap to bucket by.
+const fn in_bucket(class: Class) -> bool {
+    use Class::{Date, Form, Language, Literal, Number, Time, Unit};
+    matches!(class, Number | Date | Time | Unit | Literal | Form | Language)
+}
+
+/// FNV-1a (64 bit), stable across processes: a bucket may be stored. A collision costs a scan, since gates still judge.
+fn fnv(seed: u64, bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The finaliser of `SplitMix64`: makes a sum of terms a digest of their multiset.
+const fn mixed(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

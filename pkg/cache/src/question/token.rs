@@ -1,0 +1,260 @@
+//! From text to tokens: words, values (numbers, dates, times, units) and literals (ids, code, flags, quoted text).
+//!
+//! A word is folded to lower case; a literal keeps its case where case decides the meaning (flags, code, quotes). What
+//! looks like neither is a literal: two unlike literals never match, so an odd token costs a hit and never a wrong one.
+
+use super::lexicon::{Class, Sense};
+use super::value;
+use std::borrow::Cow;
+
+/// One token of a question.
+#[derive(Debug, Clone)]
+pub(super) struct Token<'a> {
+    /// Normalised text.
+    pub(super) text: Cow<'a, str>,
+    /// Set for values and literals; words get theirs from the lexicon.
+    pub(super) class: Option<Class>,
+    /// What the lexicon knows of the word.
+    pub(super) sense: Option<Sense>,
+    /// Written like a name: a capital inside the sentence, or mixed case.
+    pub(super) proper: bool,
+    /// A clause ends behind it.
+    pub(super) ends: bool,
+    /// It carries a possessive `'s`.
+    pub(super) owner: bool,
+}
+
+impl<'a> Token<'a> {
+    /// A plain word, already in lower case.
+    pub(super) const fn word(text: Cow<'a, str>) -> Self {
+        Self { text, class: None, sense: None, proper: false, ends: false, owner: false }
+    }
+
+    /// A value or literal.
+    pub(super) fn value(class: Class, text: impl Into<Cow<'a, str>>) -> Self {
+        Self { class: Some(class), ..Self::word(text.into()) }
+    }
+
+    /// Whether it is this word (not a literal that looks like it).
+    pub(super) fn is(&self, word: &str) -> bool {
+        self.class.is_none() && self.text == word
+    }
+
+    /// Whether it is one of these words.
+    pub(super) fn is_any(&self, words: &[&str]) -> bool {
+        self.class.is_none() && words.contains(&self.text.as_ref())
+    }
+
+    /// The class it is compared under.
+    pub(super) fn class(&self) -> Class {
+        self.class.or(self.sense.map(|sense| sense.class)).unwrap_or(Class::Word)
+    }
+}
+
+/// Upper-case spellings that are names where the rest of the text is not shouted, and another word in lower case.
+const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "OK", "NO", "AN", "AS", "ALL"];
+
+/// Words after which `'s` is "is", not a possessive.
+const IS_HOSTS: &[&str] =
+    &["what", "who", "where", "when", "why", "how", "which", "that", "this", "it", "he", "she", "there", "here"];
+
+/// Splits `text`, which is in normal form C with straight apostrophes.
+pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+    let shouting = !text.chars().any(char::is_lowercase);
+    let mut out = Vec::with_capacity(text.len() / 4 + 4);
+    let mut rest = text;
+    loop {
+        let trimmed = rest.trim_start();
+        if rest[..rest.len() - trimmed.len()].contains('\n') {
+            end_clause(&mut out);
+        }
+        rest = trimmed;
+        let Some(first) = rest.chars().next() else { return out };
+        if first == '(' && rest[1..].starts_with(|c: char| c.is_alphabetic() || "\"'`“".contains(c)) {
+            end_clause(&mut out);
+            rest = &rest[1..];
+        } else if let Some((inner, after)) = quoted(rest, first) {
+            out.push(Token::value(Class::Literal, inner));
+            rest = after;
+        } else {
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            push_chunk(&rest[..end], shouting, &mut out);
+            rest = &rest[end..];
+        }
+    }
+}
+
+/// The clause ends behind the last token.
+fn end_clause(out: &mut [Token<'_>]) {
+    if let Some(last) = out.last_mut() {
+        last.ends = true;
+    }
+}
+
+/// Quoted or back-ticked text at the start, and what follows it.
+fn quoted(rest: &str, open: char) -> Option<(&str, &str)> {
+    if let Some(body) = rest.strip_prefix("```") {
+        return body.split_once("```");
+    }
+    let close = match open {
+        '"' | '`' | '\'' => open,
+        '“' => '”',
+        '«' => '»',
+        _ => return None,
+    };
+    let body = &rest[open.len_utf8()..];
+    let stands_free = |at: usize| !body[at + close.len_utf8()..].starts_with(char::is_alphanumeric);
+    let (at, _) = body.match_indices(close).find(|&(at, _)| open != '\'' || stands_free(at))?;
+    (at > 0).then(|| (&body[..at], &body[at + close.len_utf8()..]))
+}
+
+/// Adds the tokens of one run without white space.
+fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
+    if let Some(half) = day_half(chunk) {
+        out.push(Token::word(Cow::Borrowed(half)));
+        return;
+    }
+    let core = trim_end(chunk);
+    if core.is_empty() {
+        return end_clause(out);
+    }
+    if !core.contains(char::is_alphanumeric) {
+        push_symbol(core, out);
+    } else if core.contains(|c: char| c.is_numeric()) {
+        value::push_digits(core, out);
+    } else if core.starts_with(char::is_alphabetic) && core.chars().all(in_word) {
+        let owner = core.ends_with(['s', 'S']) && chunk[core.len()..].starts_with('\'');
+        for part in core.split('-').filter(|part| !part.is_empty()) {
+            push_word(part, shouting, out);
+        }
+        if let (true, Some(last)) = (owner, out.last_mut()) {
+            last.owner = true;
+        }
+    } else if let Some(acronym) = acronym(core) {
+        out.push(Token { proper: true, ..Token::word(Cow::Owned(acronym)) });
+    } else {
+        out.push(Token::value(Class::Literal, literal(core)));
+    }
+    if core.len() < chunk.len() && chunk[core.len()..].contains(|c| c != '\'') {
+        end_clause(out);
+    }
+}
+
+/// `a.m.` and `p.m.`, whose dots are not ends of sentences.
+fn day_half(chunk: &str) -> Option<&'static str> {
+    let bare = chunk.trim_end_matches([',', '?', '!']);
+    ["am", "pm"]
+        .into_iter()
+        .zip(["a.m.", "p.m."])
+        .find(|(_, dotted)| bare.eq_ignore_ascii_case(dotted))
+        .map(|(half, _)| half)
+}
+
+/// Without sentence punctuation at the end; a bracket stays if it was opened inside.
+fn trim_end(chunk: &str) -> &str {
+    let mut core = chunk;
+    while let Some(last) = core.chars().next_back() {
+        let open = match last {
+            ',' | '.' | ';' | ':' | '!' | '?' | '…' | '\'' | '"' | '”' | '»' => None,
+            ')' => Some('('),
+            ']' => Some('['),
+            '}' => Some('{'),
+            _ => return core,
+        };
+        if open.is_some_and(|open| core.matches(open).count() >= core.matches(last).count()) {
+            return core;
+        }
+        core = &core[..core.len() - last.len_utf8()];
+    }
+    core
+}
+
+/// A run without letters or digits: a dash or bullet ends a clause, `&` is "and", an operator is a literal.
+fn push_symbol<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
+    if core == "&" {
+        out.push(Token::word(Cow::Borrowed("and")));
+    } else if core.chars().all(|c| "-–—*•|/".contains(c)) {
+        end_clause(out);
+    } else {
+        out.push(Token::value(Class::Literal, core));
+    }
+}
+
+/// Letters, and what may stand inside a word.
+fn in_word(c: char) -> bool {
+    c.is_alphabetic() || c == '\'' || c == '-' || ('\u{300}'..='\u{36f}').contains(&c)
+}
+
+/// `U.S.A` → `usa`; a name that would read as another word keeps its capitals.
+fn acronym(core: &str) -> Option<String> {
+    let single = core.split('.').all(|part| part.chars().count() == 1 && part.starts_with(char::is_alphabetic));
+    if !single || core.len() < 3 {
+        return None;
+    }
+    let joined: String = core.chars().filter(|&c| c != '.').flat_map(char::to_uppercase).collect();
+    Some(if SHOUTED_NAMES.contains(&joined.as_str()) { joined } else { joined.to_lowercase() })
+}
+
+/// A literal keeps its case where programs would: flags, paths, calls, assignments, addresses.
+pub(super) fn literal(core: &str) -> Cow<'_, str> {
+    if core.starts_with('-') || core.contains(['_', '(', '$', '/', '\\', '@', ':', '=', '<', '>', '{']) {
+        Cow::Borrowed(core)
+    } else {
+        lower(core)
+    }
+}
+
+/// Lower case; borrows if nothing changes.
+pub(super) fn lower(text: &str) -> Cow<'_, str> {
+    let unchanged = |c: char| if c.is_ascii() { !c.is_ascii_uppercase() } else { c.to_lowercase().eq([c]) };
+    if text.chars().all(unchanged) { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
+}
+
+/// Adds a word, or the words of a contraction.
+fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
+    if !shouting && SHOUTED_NAMES.contains(&part) {
+        out.push(Token { proper: true, ..Token::word(Cow::Borrowed(part)) });
+        return;
+    }
+    let inner_capital = part.chars().skip(1).any(char::is_uppercase);
+    let starts_sentence = out.last().is_none_or(|last| last.ends);
+    let proper = !shouting && (inner_capital || (!starts_sentence && part.starts_with(char::is_uppercase)));
+    let text = lower(part);
+    match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
+        None => out.push(Token { proper, ..Token::word(text) }),
+        Some((head, tail)) => push_contraction(head, &tail, proper, out),
+    }
+}
+
+/// `what's` → `what is`, `don't` → `do not`, `france's` → a possessive.
+fn push_contraction(head: String, tail: &str, proper: bool, out: &mut Vec<Token<'_>>) {
+    let irregular = match (head.as_str(), tail) {
+        ("can", "t") => Some("can"),
+        ("won", "t") => Some("will"),
+        ("shan", "t") => Some("shall"),
+        ("ain", "t") => Some("is"),
+        _ => None,
+    };
+    let past = ["how", "where", "why", "when", "what", "who"].contains(&head.as_str());
+    let (first, second): (Cow<'_, str>, &'static str) = match tail {
+        "t" if irregular.is_some() => (irregular.unwrap_or_default().into(), "not"),
+        "t" if head.ends_with('n') => (head[..head.len() - 1].to_owned().into(), "not"),
+        "s" if head == "let" => (head.into(), "us"),
+        "s" if IS_HOSTS.contains(&head.as_str()) => (head.into(), "is"),
+        "s" | "" => {
+            out.push(Token { proper, owner: tail == "s", ..Token::word(head.into()) });
+            return;
+        }
+        "re" => (head.into(), "are"),
+        "ve" => (head.into(), "have"),
+        "ll" => (head.into(), "will"),
+        "m" => (head.into(), "am"),
+        "d" => (head.into(), if past { "did" } else { "would" }),
+        _ => {
+            out.push(Token { proper, ..Token::word(format!("{head}'{tail}").into()) });
+            return;
+        }
+    };
+    out.push(Token { proper, ..Token::word(Cow::Owned(first.into_owned())) });
+    out.push(Token::word(Cow::Borrowed(second)));
+}

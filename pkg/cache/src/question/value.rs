@@ -1,0 +1,272 @@
+//! Values in canonical form: numbers and number words, dates, times of day, units and money.
+//!
+//! "two" is 2, "5 November 2024" is 2024-11-05, "2pm" is 14:00, "km" is kilometre. A writing that can be read in two ways
+//! (03/04/2024) stays a literal: it matches only itself.
+
+use super::lexicon::{self, Class};
+use super::token::{Token, literal};
+use std::borrow::Cow;
+
+/// Adds the tokens of a run that holds a digit.
+pub(super) fn push_digits<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
+    if let Some(number) = number(core) {
+        out.push(Token::value(Class::Number, number));
+    } else if let Some((amount, unit)) = with_unit(core) {
+        out.push(Token::value(Class::Number, amount));
+        out.push(Token::value(Class::Unit, unit));
+    } else if let Some(ordinal) = ordinal(core) {
+        out.push(Token::value(Class::Number, ordinal));
+    } else if let Some(time) = clock(core) {
+        out.push(Token::value(Class::Time, time));
+    } else if let Some(date) = numeric_date(core) {
+        out.push(Token::value(Class::Date, date));
+    } else {
+        out.push(Token::value(Class::Literal, literal(core)));
+    }
+}
+
+/// `1,000` → `1000`, `1.50` → `1.5`, `-3`. Leading zeros make an id, not a number.
+fn number(core: &str) -> Option<Cow<'_, str>> {
+    let digits = core.strip_prefix(['-', '+']).unwrap_or(core);
+    let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mut groups = whole.split(',');
+    let first = groups.next()?;
+    let grouped = plain(first) && groups.clone().all(|group| group.len() == 3 && plain(group));
+    if !grouped || (whole.contains(',') && first.len() > 3) || (first.len() > 1 && first.starts_with('0')) {
+        return None;
+    }
+    match fraction {
+        Some(rest) if !plain(rest) => None,
+        None if !whole.contains(',') && !core.starts_with('+') => Some(Cow::Borrowed(core)),
+        _ => {
+            let sign = if core.starts_with('-') { "-" } else { "" };
+            let tail = fraction.map_or("", |rest| rest.trim_end_matches('0'));
+            let dot = if tail.is_empty() { "" } else { "." };
+            Some(Cow::Owned(format!("{sign}{}{dot}{tail}", whole.replace(',', ""))))
+        }
+    }
+}
+
+/// `$5`, `10%`, `5km`, `72°F`.
+fn with_unit(core: &str) -> Option<(Cow<'_, str>, &'static str)> {
+    let money = [('$', "dollar"), ('€', "euro"), ('£', "pound sterling"), ('¥', "yen")];
+    if let Some((symbol, unit)) = money.into_iter().find(|&(symbol, _)| core.starts_with(symbol)) {
+        return Some((number(&core[symbol.len_utf8()..])?, unit));
+    }
+    let at = core.find(|c: char| c.is_alphabetic() || "%°€£".contains(c))?;
+    let unit = match &core[at..] {
+        "Mb" => "megabit",
+        "Gb" => "gigabit",
+        suffix => lexicon::unit(&suffix.to_lowercase())?,
+    };
+    Some((number(&core[..at])?, unit))
+}
+
+/// `1st`, `22nd`.
+fn ordinal(core: &str) -> Option<String> {
+    let at = core.len().checked_sub(2).filter(|&at| core.is_char_boundary(at))?;
+    let suffix = ["st", "nd", "rd", "th"].into_iter().any(|suffix| core[at..].eq_ignore_ascii_case(suffix));
+    let digits = &core[..at];
+    (suffix && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| format!("{digits}."))
+}
+
+/// `2pm`, `2:30pm`, `14:30`, as 24-hour time. A bare hour is a number.
+fn clock(core: &str) -> Option<String> {
+    let lower = core.to_ascii_lowercase();
+    let (digits, half) = ["am", "pm"]
+        .into_iter()
+        .find_map(|half| lower.strip_suffix(half).map(|digits| (digits, Some(half))))
+        .unwrap_or((&lower, None));
+    let (hour, minute) = digits.split_once(':').unwrap_or((digits, "00"));
+    let well_formed = minute.len() == 2 && hour.len() <= 2 && (half.is_some() || digits.contains(':'));
+    if well_formed { day_time(hour.parse().ok()?, minute.parse().ok()?, half) } else { None }
+}
+
+/// Canonical `hh:mm`.
+fn day_time(hour: u8, minute: u8, half: Option<&str>) -> Option<String> {
+    let hour = match half {
+        None if hour < 24 => hour,
+        Some("am") if (1..=12).contains(&hour) => hour % 12,
+        Some("pm") if (1..=12).contains(&hour) => hour % 12 + 12,
+        _ => return None,
+    };
+    (minute < 60).then(|| format!("{hour:02}:{minute:02}"))
+}
+
+/// `2024-11-05`, `2024/11/05`, and day/month/year where only one order is possible.
+fn numeric_date(core: &str) -> Option<String> {
+    let mut parts = core.split(['-', '/']);
+    let (first, second, third) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    if first.len() == 4 {
+        return date(Some(first.parse().ok()?), second.parse().ok()?, Some(third.parse().ok()?));
+    }
+    let year = Some(third.parse().ok()?).filter(|_| third.len() == 4)?;
+    let (one, two): (u8, u8) = (first.parse().ok()?, second.parse().ok()?);
+    match (one > 12, two > 12) {
+        (true, false) => date(Some(year), two, Some(one)),
+        (false, true) => date(Some(year), one, Some(two)),
+        _ if one == two => date(Some(year), one, Some(two)),
+        _ => None,
+    }
+}
+
+/// Canonical text; a missing part is left open.
+fn date(year: Option<u16>, month: u8, day: Option<u8>) -> Option<String> {
+    let valid = (1..=12).contains(&month) && day.is_none_or(|day| (1..=31).contains(&day));
+    valid.then(|| match (year, day) {
+        (Some(year), Some(day)) => format!("{year:04}-{month:02}-{day:02}"),
+        (Some(year), None) => format!("{year:04}-{month:02}"),
+        (None, Some(day)) => format!("--{month:02}-{day:02}"),
+        (None, None) => format!("--{month:02}"),
+    })
+}
+
+/// Joins what is written in several words: "twenty five", "5 November 2024", "2 pm", "5 km". Senses are already set.
+pub(super) fn merge(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
+    let spelled = |token: &Token<'_>| matches!(token.class(), Class::Number | Class::Date) || month(token).is_some();
+    if !tokens.iter().any(spelled) {
+        return tokens;
+    }
+    let numbers = merge_numbers(&tokens);
+    let mut out: Vec<Token<'_>> = Vec::with_capacity(numbers.len());
+    let mut at = 0;
+    while at < numbers.len() {
+        if let Some((date, used)) = written_date(&numbers[at..]) {
+            let ends = numbers[at + used - 1].ends;
+            out.push(Token { ends, ..Token::value(Class::Date, date) });
+            at += used;
+            continue;
+        }
+        let token = after_number(&numbers[at], &mut out);
+        out.push(token);
+        at += 1;
+    }
+    out
+}
+
+/// A token that a number before it turns into a unit or, together with it, into a time.
+fn after_number<'a>(token: &Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
+    let counted = out.last().filter(|last| last.class == Some(Class::Number) && !last.ends);
+    let (Some(last), None) = (counted, token.class) else { return token.clone() };
+    if token.is_any(&["am", "pm"])
+        && let Some(time) = last.text.parse().ok().and_then(|hour| day_time(hour, 0, Some(&token.text)))
+    {
+        out.pop();
+        return Token { ends: token.ends, ..Token::value(Class::Time, time) };
+    }
+    match lexicon::unit(&token.text) {
+        Some(unit) => Token { ends: token.ends, ..Token::value(Class::Unit, unit) },
+        None => token.clone(),
+    }
+}
+
+/// The month (1–12) a token names. "may" and "march" count only beside a number, which the caller sees to.
+fn month(token: &Token<'_>) -> Option<u8> {
+    const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    const FULL: [&str; 12] = [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ];
+    if token.class.is_some() || !(3..=9).contains(&token.text.len()) {
+        return None;
+    }
+    let text = token.text.as_ref();
+    let at = FULL.iter().position(|name| *name == text).or_else(|| MONTHS.iter().position(|name| *name == text));
+    at.or((text == "sept").then_some(8)).and_then(|at| u8::try_from(at + 1).ok())
+}
+
+/// A date in words at the start of `tokens`, and how many tokens it takes.
+fn written_date(tokens: &[Token<'_>]) -> Option<(String, usize)> {
+    let day = |token: &Token<'_>| -> Option<u8> {
+        let digits = (token.class == Some(Class::Number)).then(|| token.text.trim_end_matches('.'))?;
+        digits.parse().ok().filter(|day| (1..=31).contains(day))
+    };
+    let year = |at: usize| -> Option<u16> {
+        let token = tokens.get(at).filter(|token| token.class == Some(Class::Number))?;
+        token.text.parse().ok().filter(|year| (1000..3000).contains(year))
+    };
+    let first = tokens.first()?;
+    let of = usize::from(tokens.get(1).is_some_and(|token| token.is("of")));
+    let (month, day, used) = if let Some(day) = day(first) {
+        (month(tokens.get(1 + of)?)?, Some(day), 2 + of)
+    } else {
+        let month = month(first)?;
+        match tokens.get(1).and_then(day) {
+            Some(day) => (month, Some(day), 2),
+            None => (month, None, 1),
+        }
+    };
+    match year(used) {
+        Some(year) => Some((date(Some(year), month, day)?, used + 1)),
+        None if day.is_none() && first.is_any(&["may", "march", "mar", "jan", "sep"]) => None,
+        None => Some((date(None, month, day)?, used)),
+    }
+}
+
+/// Folds runs of number words into one number: "two hundred and five" is 205, "5 million" is 5000000.
+fn merge_numbers<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
+    let mut out = Vec::with_capacity(tokens.len());
+    let mut at = 0;
+    while at < tokens.len() {
+        if let Some((value, used)) = spelled_number(&tokens[at..]) {
+            let ends = tokens[at + used - 1].ends;
+            out.push(Token { ends, ..Token::value(Class::Number, value) });
+            at += used;
+        } else {
+            out.push(tokens[at].clone());
+            at += 1;
+        }
+    }
+    out
+}
+
+/// The number that starts `tokens`, and how many tokens it takes; digits alone are left as they are.
+fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
+    let value = |token: &Token<'_>| -> Option<u64> {
+        match (token.class, token.sense) {
+            (Some(Class::Number), _) => token.text.parse().ok(),
+            (None, Some(sense)) if sense.class == Class::Number => sense.canon.parse().ok(),
+            _ => None,
+        }
+    };
+    let (mut total, mut current, mut used) = (0_u64, value(tokens.first()?)?, 1);
+    if current >= 100 && tokens[0].class.is_none() {
+        (total, current) = if current == 100 { (0, 100) } else { (current, 0) };
+    }
+    while let Some(token) = tokens.get(used).filter(|_| !tokens[used - 1].ends) {
+        let joined = token.is("and")
+            && current >= 100
+            && tokens[0].class.is_none()
+            && tokens.get(used + 1).is_some_and(|next| next.class.is_none());
+        let step = used + usize::from(joined);
+        let Some(next) = tokens.get(step).filter(|token| token.class.is_none()).and_then(value) else { break };
+        current = match next {
+            100 if (1..10).contains(&current) => current * 100,
+            1_000.. if current > 0 => {
+                total = total.saturating_add(current.saturating_mul(next));
+                0
+            }
+            1..100 if current == 0 && total > 0 => next,
+            1..100 if current > 0 && current % 100 == 0 => current + next,
+            1..10 if current % 100 >= 20 && current % 10 == 0 => current + next,
+            _ => break,
+        };
+        used = step + 1;
+    }
+    let plain = used == 1 && tokens[0].class.is_some();
+    (!plain).then(|| (total.saturating_add(current).to_string(), used))
+}
