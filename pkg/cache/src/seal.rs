@@ -61,7 +61,7 @@ impl SealKey {
 }
 
 /// The tenant-key epoch that a sealed value names, so that the right key can be fetched.
-pub fn epoch_of(sealed: &[u8]) -> Option<u32> {
+pub(crate) fn epoch_of(sealed: &[u8]) -> Option<u32> {
     let head = sealed.get(..5)?;
     (head[0] == VERSION).then(|| u32::from_be_bytes(head[1..5].try_into().expect("4 bytes")))
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use signet_openai::ErrorBody;
-use signet_pipeline::{Face, Faces, Fault};
+use signet_pipeline::{Face, Faces, Fault, is_timeout};
 use signet_provider::{ConnectCause, UpstreamError};
 use std::time::Duration;
 
@@ -96,16 +96,15 @@ fn look(fault: &Fault) -> Look<'_> {
             let message = "No lineage record can be written at the moment, so no answer may be given.";
             Look::new(503, SERVER, "lineage_unavailable", message).later(Duration::from_secs(1))
         }
-        Fault::NotReady(why) => {
-            Look::new(503, SERVER, "not_ready", format!("The gateway is not ready: {why}.")).later(Duration::from_secs(1))
-        }
+        Fault::NotReady(why) => Look::new(503, SERVER, "not_ready", format!("The gateway is not ready: {why}."))
+            .later(Duration::from_secs(1)),
         Fault::Internal(_) => Look::new(500, SERVER, "internal_error", "The gateway failed to answer this request."),
     }
 }
 
 /// A failed provider. Trying again helps only where nothing can have been billed.
 fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
-    let status = if error.is_timeout() { 504 } else { 502 };
+    let status = if is_timeout(error) { 504 } else { 502 };
     let what = match error {
         UpstreamError::Connect { cause: ConnectCause::Dns, .. } => "its name cannot be resolved",
         UpstreamError::Connect { cause: ConnectCause::Tls, .. } => "the TLS handshake failed",

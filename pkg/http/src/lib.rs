@@ -1,1 +1,14 @@
-//! http
+//! The HTTP edge: listeners, routes, bodies, and the one place where a failure gets a status.
+
+mod admin;
+mod app;
+mod body;
+mod faces;
+mod health;
+mod server;
+
+pub use admin::{AdminConfig, admin_router};
+pub use app::{App, router};
+pub use faces::OpenAiFaces;
+pub use health::Health;
+pub use server::{bind, serve};

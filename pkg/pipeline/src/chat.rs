@@ -54,7 +54,7 @@ impl Pipeline {
         self.admit(exchange, head)?;
         let auth = self.identify(exchange, head).await?;
         let body = self.read(exchange, body).await?;
-        let request = ChatRequest::parse(&body)?;
+        let request = Arc::new(ChatRequest::parse(&body)?);
         (exchange.stream, exchange.asked) = (request.stream(), request.model().to_owned());
         let plan = self.plan(exchange, head, request.model(), *request.shape(), request.last_text())?;
         let plan = Plan { question: request.semantic_candidate(), ..plan };
@@ -71,7 +71,8 @@ impl Pipeline {
         let filling = filling(self, exchange, &plan, miss);
         let (stream, n, usage_wanted) = (request.stream(), request.n(), request.include_usage());
         let ask_usage = stream && self.parts.settings.inject_usage;
-        let make = move |target: &Target| request.with(renamed(request.model(), target), usage_wanted || ask_usage);
+        let sender = request.clone();
+        let make = move |target: &Target| sender.with(renamed(sender.model(), target), usage_wanted || ask_usage);
         let call = upstream_call(head, auth, plan.route.clone(), "/chat/completions", Box::new(make));
         exchange.routed = Some(call.route.targets[0].model.as_str().to_owned());
         exchange.forwarded_body(&body, &(call.body)(&call.route.targets[0]));

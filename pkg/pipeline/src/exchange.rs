@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// What an endpoint is called in metrics, records and routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// Metric label and record field.
     pub name: &'static str,
     /// Path.
@@ -28,18 +28,18 @@ pub struct Operation {
 }
 
 /// The endpoints that leave records.
-pub mod operations {
+pub(crate) mod operations {
     use super::Operation;
     /// Chat completions.
-    pub const CHAT: Operation = Operation { name: "chat", route: "/v1/chat/completions" };
+    pub(crate) const CHAT: Operation = Operation { name: "chat", route: "/v1/chat/completions" };
     /// Embeddings.
-    pub const EMBEDDINGS: Operation = Operation { name: "embeddings", route: "/v1/embeddings" };
+    pub(crate) const EMBEDDINGS: Operation = Operation { name: "embeddings", route: "/v1/embeddings" };
     /// The merged model list.
-    pub const MODELS: Operation = Operation { name: "models", route: "/v1/models" };
+    pub(crate) const MODELS: Operation = Operation { name: "models", route: "/v1/models" };
     /// A caller's own records.
-    pub const LINEAGE: Operation = Operation { name: "lineage", route: "/v1/lineage/{id}" };
+    pub(crate) const LINEAGE: Operation = Operation { name: "lineage", route: "/v1/lineage/{id}" };
     /// Everything else.
-    pub const UNKNOWN: Operation = Operation { name: "unknown", route: "*" };
+    pub(crate) const UNKNOWN: Operation = Operation { name: "unknown", route: "*" };
 }
 
 /// The caller, once known.

@@ -1,6 +1,6 @@
 //! Why a request was not answered, in the pipeline's own terms. Statuses belong to the HTTP edge.
 
-use signet_provider::UpstreamError;
+use signet_provider::{ConnectCause, UpstreamError};
 use signet_types::ProviderName;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,4 +82,15 @@ impl Fault {
     pub(crate) fn invalid(message: String, param: Option<&str>) -> Self {
         Self::Invalid { message, param: param.map(str::to_owned), code: None }
     }
+}
+
+/// Whether a limit on time ended the exchange.
+pub fn is_timeout(error: &UpstreamError) -> bool {
+    matches!(
+        error,
+        UpstreamError::Connect { cause: ConnectCause::Timeout, .. }
+            | UpstreamError::FirstByteTimeout { .. }
+            | UpstreamError::IdleTimeout { .. }
+            | UpstreamError::DeadlineExceeded { .. }
+    )
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
+use sha2::{Digest, Sha256};
 use signet_cache::{Source, Stored};
 use signet_lineage::{AttemptFacts, Outcome, Parent, ProviderFacts, Relation, UsageFacts};
 use signet_openai::{Answer, Embeddings, Layer, Usage};
@@ -111,10 +112,11 @@ impl Judged {
     }
 
     pub(crate) fn answer(answer: Answer) -> Self {
+        let finish = answer.finish_reasons().next().map(str::to_owned);
         Self {
             semantic: answer.storable(Layer::Semantic).is_ok(),
             digest: Some(*answer.content_digest()),
-            finish: answer.finish_reasons().next().map(str::to_owned),
+            finish,
             served: Some(answer.model().to_owned()).filter(|model| !model.is_empty()),
             usage: answer.usage(),
             stored: answer.storable(Layer::Exact).is_ok().then(|| Stored::Chat(answer)),
@@ -127,7 +129,7 @@ impl Judged {
             return Self::NOTHING;
         }
         Embeddings::from_json(&whole.body, inputs).map_or(Self::NOTHING, |found| Self {
-            digest: Some(*found.content_digest()),
+            digest: Some(Sha256::digest(found.to_json()).into()),
             served: Some(found.model().to_owned()).filter(|model| !model.is_empty()),
             usage: found.usage(),
             stored: Some(Stored::Json(found.to_json().clone())),

@@ -17,7 +17,7 @@ mod records;
 mod reply;
 mod ship;
 
-pub use fault::{BoxError, Fault};
+pub use fault::{BoxError, Fault, is_timeout};
 pub use head::{BodyFault, Head};
 pub use live::{Cut, Live};
 pub use persist::{Carrier, Outbox, Tail, outbox};

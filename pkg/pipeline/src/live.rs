@@ -5,7 +5,7 @@
 //! that does not end well. Dropping the body cancels the upstream call and records the abort.
 
 use crate::exchange::{Ending, Exchange, Sent};
-use crate::fault::Fault;
+use crate::fault::{Fault, is_timeout};
 use crate::fill::Filling;
 use crate::landing::{Judged, source, usage_facts};
 use crate::pipeline::Pipeline;
@@ -224,7 +224,7 @@ impl Live {
     }
 
     fn failed(&mut self, error: &UpstreamError) {
-        let outcome = if error.is_timeout() { Outcome::Timeout } else { Outcome::UpstreamError };
+        let outcome = if is_timeout(error) { Outcome::Timeout } else { Outcome::UpstreamError };
         tracing::warn!(provider = %self.course.provider, %error, "a stream broke");
         self.broken(outcome, "The provider's answer was cut.");
     }

@@ -1,7 +1,7 @@
 //! The parts of a gateway and the steps that every endpoint shares.
 
 use crate::exchange::{Ending, Exchange, Identity, Operation, Sent};
-use crate::fault::Fault;
+use crate::fault::{Fault, is_timeout};
 use crate::flight::Flights;
 use crate::head::{BodyFault, Head};
 use crate::landing::Landed;
@@ -101,13 +101,14 @@ pub struct Pipeline {
     pub(crate) parts: Parts,
     pub(crate) flights: Arc<Flights<Landed>>,
     nobody: Arc<TenantKeys>,
+    forwarding_seen: std::sync::Once,
 }
 
 impl Pipeline {
     /// Puts the parts together. `nobody` holds the keys for records of callers that never became known.
     pub fn new(parts: Parts) -> Self {
         let nobody = Arc::new(parts.keys.for_nobody());
-        Self { parts, flights: Arc::default(), nobody }
+        Self { parts, flights: Arc::default(), nobody, forwarding_seen: std::sync::Once::new() }
     }
 
     /// The recorder.
@@ -129,22 +130,45 @@ impl Pipeline {
     pub(crate) fn admit(&self, exchange: &mut Exchange, head: &Head) -> Result<(), Fault> {
         let started = Instant::now();
         let Some(limiter) = self.parts.limiter.as_ref() else { return Ok(()) };
-        let client = ClientIp::resolve(head.peer, &head.headers, &self.parts.settings.trusted_proxies);
-        let decision = limiter.check(&client.key(), 1, self.parts.clock.mono_ns());
+        let values = |name| head.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
+        let client = ClientIp::resolve(
+            head.peer,
+            values("x-forwarded-for"),
+            values("forwarded"),
+            &self.parts.settings.trusted_proxies,
+        );
+        if client.untrusted_xff {
+            self.warn_of_forwarding();
+        }
+        let decision = limiter.check(client.key(), 1, self.parts.clock.mono_ns());
         self.parts.metrics.step(Step::Admit, started.elapsed());
         match decision {
             Decision::Allow { .. } => {
                 exchange.limit = LimitFacts { decision: "allow", retry_after_ms: None };
                 Ok(())
             }
-            Decision::Deny { wait_ns } => {
-                let retry_after = Duration::from_nanos(wait_ns);
+            denied @ (Decision::Deny { .. } | Decision::Never) => {
+                let retry_after = if let Decision::Deny { wait_ns } = denied {
+                    Duration::from_nanos(wait_ns)
+                } else {
+                    Duration::from_secs(1)
+                };
                 let wait_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
                 exchange.limit = LimitFacts { decision: "deny", retry_after_ms: Some(wait_ms) };
                 self.parts.metrics.limited("ip");
                 Err(Fault::RateLimited { retry_after })
             }
         }
+    }
+
+    /// Once a process: either someone forges addresses, or a proxy is missing from the configuration and all its callers
+    /// share one bucket.
+    fn warn_of_forwarding(&self) {
+        self.forwarding_seen.call_once(|| {
+            tracing::warn!(
+                "forwarding headers came from a peer that is not in server.trusted_proxies; they are ignored"
+            );
+        });
     }
 
     /// The caller and its tenant's keys.
@@ -257,7 +281,7 @@ fn outcome(fault: &Fault) -> Outcome {
         | Fault::WrongMethod => Outcome::Invalid,
         Fault::RateLimited { .. } | Fault::Unauthenticated | Fault::NotCached => Outcome::Denied,
         Fault::ClientGone => Outcome::ClientAbort,
-        Fault::Upstream { error, .. } if error.is_timeout() => Outcome::Timeout,
+        Fault::Upstream { error, .. } if is_timeout(error) => Outcome::Timeout,
         Fault::Upstream { .. } => Outcome::UpstreamError,
         Fault::LineageUnavailable | Fault::NotReady(_) | Fault::Internal(_) => Outcome::InternalError,
     }

@@ -8,7 +8,7 @@ use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Refusals before authentication that get a record of their own, a second; further ones fold into one.
 const DENIALS_A_SECOND: u64 = 50;
@@ -176,7 +176,8 @@ impl Recorder {
         due.into_iter().for_each(|fold| self.write_fold(fold));
         self.write_gap();
         let stats = self.log.stats();
-        self.metrics.spool(stats.bytes, self.log.lag(now_ms));
+        let lag_ms = self.log.oldest_unshipped_ms().map_or(0, |oldest| now_ms.saturating_sub(oldest));
+        self.metrics.spool(stats.bytes, Duration::from_millis(lag_ms));
     }
 
     fn write_fold(&self, fold: Fold) {

@@ -89,4 +89,12 @@ pub trait RecordLog: Send + Sync + 'static {
     fn sync(&self) -> Result<(), LogFault>;
     /// The log's figures.
     fn stats(&self) -> LogStats;
+    /// Bytes at which the log is full.
+    fn bound(&self) -> u64 {
+        u64::MAX
+    }
+    /// When the oldest record that is not in the database was written, milliseconds since the Unix epoch.
+    fn oldest_unshipped_ms(&self) -> Option<u64> {
+        None
+    }
 }

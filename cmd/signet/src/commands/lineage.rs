@@ -1,0 +1,260 @@
+//! `signet lineage`: the auditor's tool. It takes no lock and changes nothing.
+
+use super::out::{complain, say};
+use crate::exit;
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, Subcommand};
+use signet_lineage::verify::{Options as VerifyOptions, Verifier};
+use signet_lineage::{KeySet, Receipt, Record, RecordStore, Signer};
+use signet_store::{Options as StoreOptions, Stores};
+use signet_types::{LineageId, LogId};
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const PAGE: u32 = 5_000;
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+#[derive(Subcommand)]
+pub(crate) enum LineageCommand {
+    /// Check signatures, hashes, contiguity and tree roots; exit 0 only if all holds.
+    Verify(VerifyArgs),
+    /// Print one record as a DSSE envelope.
+    Show(ShowArgs),
+    /// Print the public keys of a data folder, in the form that `verify --key` takes.
+    Keys(Source),
+    /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`.
+    Export(Source),
+}
+
+#[derive(Args)]
+pub(crate) struct Source {
+    /// A data folder: its database and what is not in it yet.
+    #[arg(long, env = "SIGNET_DATA", default_value = "./signet-data")]
+    data: PathBuf,
+    /// A database instead, as a postgres:// or sqlite:// URL.
+    #[arg(long)]
+    db: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    source: Source,
+    /// A file of DSSE envelopes, one a line, instead.
+    #[arg(long, conflicts_with = "db")]
+    export: Option<PathBuf>,
+    /// The pinned public keys, PEM; kept where the gateway's operator cannot change them.
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// Receipts that a client kept, one `Lineage-Receipt` value a line: their records must be there, unchanged.
+    #[arg(long)]
+    receipts: Option<PathBuf>,
+    /// Checkpoints kept elsewhere; not available in this version.
+    #[arg(long)]
+    anchor: Option<PathBuf>,
+    /// Fail where nothing pins the end of a log.
+    #[arg(long)]
+    require_anchor: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    source: Source,
+    /// The Lineage-Id.
+    id: String,
+}
+
+pub(crate) fn run(command: LineageCommand) -> u8 {
+    let done = match command {
+        LineageCommand::Verify(args) => verify(&args),
+        LineageCommand::Show(args) => show(&args),
+        LineageCommand::Keys(source) => keys(&source),
+        LineageCommand::Export(source) => export(&source),
+    };
+    done.unwrap_or_else(|error| {
+        complain(&format!("signet lineage: {error:#}"));
+        exit::FAILURE
+    })
+}
+
+fn verify(args: &VerifyArgs) -> Result<u8> {
+    if args.anchor.is_some() {
+        complain("signet lineage verify: --anchor is not available in this version");
+        return Ok(exit::USAGE);
+    }
+    let Some(key) = &args.key else {
+        complain("signet lineage verify: --key FILE is needed: a log vouched for by its own folder proves nothing");
+        return Ok(exit::USAGE);
+    };
+    let text = fs::read_to_string(key).with_context(|| format!("reading {}", key.display()))?;
+    let keys = KeySet::parse(&text).with_context(|| format!("reading the keys in {}", key.display()))?;
+    let options = VerifyOptions { require_anchor: args.require_anchor, ..VerifyOptions::default() };
+    let mut verifier = Verifier::new(&keys, options);
+    if let Some(file) = &args.receipts {
+        for receipt in receipts(file)? {
+            verifier.receipt(receipt);
+        }
+    }
+    let mut progress = Progress::new();
+    match &args.export {
+        Some(file) => each_in_export(file, |record| {
+            progress.step();
+            verifier.record(record, None);
+        })?,
+        None => each_stored(&args.source, &mut |seen| match seen {
+            Seen::Log(row) => verifier.log(row),
+            Seen::Record(record) => {
+                progress.step();
+                verifier.record(record, None);
+            }
+        })?,
+    }
+    let report = verifier.finish();
+    say(&report.to_string());
+    let code = report.exit_code();
+    say(&format!("{}\n", if code == 0 { "OK".to_owned() } else { format!("FAILED ({code})") }));
+    Ok(code)
+}
+
+fn receipts(file: &Path) -> Result<Vec<Receipt>> {
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| line.parse().with_context(|| format!("in {}: {line:?}", file.display()))).collect()
+}
+
+fn show(args: &ShowArgs) -> Result<u8> {
+    let id: LineageId = args.id.parse().map_err(|_| anyhow!("{:?} is not a Lineage-Id", args.id))?;
+    let mut found = None;
+    each_stored(&args.source, &mut |seen| {
+        if let Seen::Record(record) = seen
+            && record.id == id
+        {
+            found = Some(record);
+        }
+    })?;
+    let Some(record) = found else {
+        complain(&format!("signet lineage show: there is no record {id}"));
+        return Ok(exit::FAILURE);
+    };
+    say(&format!("{}\n{}\n", text_of(record.to_envelope_json())?, text_of(record.payload.into_vec())?));
+    Ok(exit::OK)
+}
+
+fn export(source: &Source) -> Result<u8> {
+    let mut failed = None;
+    each_stored(source, &mut |seen| {
+        if let Seen::Record(record) = seen {
+            match text_of(record.to_envelope_json()) {
+                Ok(line) => say(&format!("{line}\n")),
+                Err(error) => failed = Some(error),
+            }
+        }
+    })?;
+    failed.map_or(Ok(exit::OK), Err)
+}
+
+fn keys(source: &Source) -> Result<u8> {
+    let file = source.data.join("lineage.key");
+    let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+    let signer = Signer::from_pkcs8(&bytes).with_context(|| format!("reading the key in {}", file.display()))?;
+    say(&signer.public_key().to_pem());
+    Ok(exit::OK)
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).context("a record that is not text")
+}
+
+/// What a source holds.
+enum Seen {
+    Log(signet_lineage::LogRow),
+    Record(Record),
+}
+
+/// Gives every record of a source, log by log in order: shipped rows first, then what the folder's own log holds beyond
+/// them.
+fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (url, folder) = match &source.db {
+        Some(url) => (url.clone(), None),
+        None => ("sqlite://signet.db".to_owned(), Some(source.data.as_path())),
+    };
+    let database = folder.is_none_or(|folder| folder.join("signet.db").exists());
+    let spool = folder.map(|folder| folder.join("lineage")).filter(|dir| dir.exists());
+    if !database && spool.is_none() {
+        bail!("{} holds no lineage", source.data.display());
+    }
+    let mut next: BTreeMap<LogId, u64> = BTreeMap::new();
+    if database {
+        let stores = {
+            let _inside = runtime.enter();
+            Stores::open_read_only(&StoreOptions::new(url, &source.data))?
+        };
+        runtime.block_on(each_row(&*stores.records, &mut next, each))?;
+    }
+    if let Some(dir) = spool {
+        let log = signet_spool::log_in(&dir)?;
+        let from = log.and_then(|log| next.get(&log).copied()).unwrap_or(0);
+        signet_spool::read_records(&dir, from, |record| {
+            each(Seen::Record(record));
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(())
+}
+
+async fn each_row(
+    store: &dyn RecordStore,
+    next: &mut BTreeMap<LogId, u64>,
+    each: &mut dyn FnMut(Seen),
+) -> Result<()> {
+    for row in store.logs().await? {
+        let log = row.log;
+        each(Seen::Log(row));
+        let mut from = 0;
+        loop {
+            let page = store.records(log, from, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            from = last.seq + 1;
+            page.into_iter().for_each(|record| each(Seen::Record(record)));
+        }
+        next.insert(log, from);
+    }
+    Ok(())
+}
+
+fn each_in_export(file: &Path, mut each: impl FnMut(Record)) -> Result<()> {
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let record = Record::from_envelope_json(line.as_bytes());
+        each(record.with_context(|| format!("line {} of {}", number + 1, file.display()))?);
+    }
+    Ok(())
+}
+
+/// Says on standard error how far a long run is.
+struct Progress {
+    started: Instant,
+    told: Instant,
+    records: u64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { started: now, told: now, records: 0 }
+    }
+
+    fn step(&mut self) {
+        self.records += 1;
+        if self.records.is_multiple_of(1024) && self.told.elapsed() >= PROGRESS_EVERY {
+            self.told = Instant::now();
+            let rate = self.records as f64 / self.started.elapsed().as_secs_f64();
+            complain(&format!("{} records read, {rate:.0} a second", self.records));
+        }
+    }
+}

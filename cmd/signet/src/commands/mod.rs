@@ -1,0 +1,5 @@
+//! One file a subcommand.
+
+pub(crate) mod config;
+pub(crate) mod lineage;
+pub(crate) mod out;

@@ -1,0 +1,116 @@
+//! The operators' listener: health, metrics, and the admin API behind a token.
+
+use crate::app::App;
+use crate::health::{alive, ready_app};
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use signet_types::Secret;
+use std::sync::Arc;
+use subtle::ConstantTimeEq;
+
+/// The admin listener's own settings.
+#[derive(Debug, Clone)]
+pub struct AdminConfig {
+    /// Bearer token of `/admin/v1`.
+    pub token: Arc<Secret<String>>,
+    /// Host names that may stand in the Host header, without port: a page in an operator's browser must not reach this
+    /// listener under a name of its own (DNS rebinding).
+    pub hosts: Vec<String>,
+}
+
+#[derive(Clone)]
+struct Admin {
+    app: Arc<App>,
+    config: AdminConfig,
+}
+
+#[derive(Serialize)]
+struct Status {
+    version: &'static str,
+    log: Option<LogStatus>,
+    cache_entries: u64,
+    semantic_entries: usize,
+}
+
+#[derive(Serialize)]
+struct LogStatus {
+    next_seq: u64,
+    durable_seq: u64,
+    shipped_seq: u64,
+    bytes: u64,
+}
+
+/// The operators' routes.
+pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
+    let admin = Admin { app: app.clone(), config };
+    let api = Router::new()
+        .route("/admin/v1/status", get(status))
+        .layer(middleware::from_fn_with_state(admin.clone(), authorised))
+        .with_state(admin.clone());
+    Router::new()
+        .route("/healthz", get(alive))
+        .route("/readyz", get(ready_app))
+        .route("/metrics", get(metrics))
+        .with_state(app)
+        .merge(api)
+        .layer(middleware::from_fn_with_state(admin, known_host))
+}
+
+async fn known_host(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if host(request.headers()).is_some_and(|host| admin.config.hosts.iter().any(|known| known == host)) {
+        return next.run(request).await;
+    }
+    (StatusCode::MISDIRECTED_REQUEST, "unknown host\n").into_response()
+}
+
+fn host(headers: &HeaderMap) -> Option<&str> {
+    let host = headers.get(HOST)?.to_str().ok()?;
+    let bracketed = host.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(host, _)| host);
+    bracketed.or_else(|| host.split(':').next())
+}
+
+async fn authorised(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = sent.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    if bool::from(token.as_bytes().ct_eq(admin.config.token.expose().as_bytes())) {
+        return next.run(request).await;
+    }
+    (StatusCode::UNAUTHORIZED, "the admin token is needed\n").into_response()
+}
+
+async fn status(State(admin): State<Admin>) -> Json<Status> {
+    let pipeline = admin.app.pipeline.get();
+    let log = pipeline.map(|pipeline| {
+        let stats = pipeline.recorder().stats();
+        LogStatus {
+            next_seq: stats.next_seq,
+            durable_seq: stats.durable_seq,
+            shipped_seq: stats.shipped_seq,
+            bytes: stats.bytes,
+        }
+    });
+    Json(Status {
+        version: env!("CARGO_PKG_VERSION"),
+        log,
+        cache_entries: pipeline.map_or(0, |pipeline| pipeline.cache().local_entries()),
+        semantic_entries: pipeline.and_then(|p| p.cache().semantic().map(signet_cache::Semantic::len)).unwrap_or(0),
+    })
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
+    if let Some(pipeline) = app.pipeline.get() {
+        let cache = pipeline.cache();
+        app.metrics.cache_entries("local", cache.local_entries());
+        app.metrics.cache_entries("semantic", cache.semantic().map_or(0, |layer| layer.len() as u64));
+        let faults = cache.faults();
+        app.metrics.cache_faults("shared", faults.shared.load(std::sync::atomic::Ordering::Relaxed));
+        app.metrics.cache_faults("sealed", faults.sealed.load(std::sync::atomic::Ordering::Relaxed));
+    }
+    ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], app.metrics.encode())
+}

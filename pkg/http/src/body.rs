@@ -1,0 +1,116 @@
+//! Bodies, in and out.
+
+use axum::body::Body as AxumBody;
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use signet_pipeline::{BodyFault, Cut, Live, ReplyBody};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How long and how much of an oversized body is read and thrown away, so that its sender sees the 413 instead of a reset.
+const DRAIN_FOR: Duration = Duration::from_secs(3);
+const DRAIN_BYTES: u64 = 256 << 20;
+
+/// Reads a request's body whole, copied to its exact size.
+pub(crate) async fn read(headers: &HeaderMap, body: AxumBody, limit: u64) -> Result<Bytes, BodyFault> {
+    let announced = announced(headers);
+    if announced.is_some_and(|length| length > limit) {
+        // A sender that waits for `100 Continue` has sent nothing yet, so there is nothing to drain.
+        if !headers.contains_key(EXPECT) {
+            drain(body).await;
+        }
+        return Err(BodyFault::TooLarge(limit));
+    }
+    collect(body, announced, limit).await
+}
+
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+async fn collect(mut body: AxumBody, announced: Option<u64>, limit: u64) -> Result<Bytes, BodyFault> {
+    let expected = usize::try_from(announced.unwrap_or(0).min(1 << 20)).unwrap_or(0);
+    let mut whole = BytesMut::with_capacity(expected);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyFault::Gone)?.into_data() else { continue };
+        if (whole.len() + data.len()) as u64 > limit {
+            drop(whole);
+            drain(body).await;
+            return Err(BodyFault::TooLarge(limit));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
+}
+
+async fn drain(mut body: AxumBody) {
+    let mut left = DRAIN_BYTES;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let size = frame.data_ref().map_or(0, |data| data.len() as u64);
+            left = left.saturating_sub(size);
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(DRAIN_FOR, reading).await.is_err() {
+        tracing::debug!("an oversized body was not read to its end");
+    }
+}
+
+/// An answer's body.
+pub(crate) enum Edge {
+    Whole(Option<Bytes>),
+    Replay { bytes: Option<Bytes>, trailers: Option<HeaderMap> },
+    Live(Box<Live>),
+}
+
+impl From<ReplyBody> for Edge {
+    fn from(body: ReplyBody) -> Self {
+        match body {
+            ReplyBody::Whole(bytes) => Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            ReplyBody::Live(live) => Self::Live(live),
+            ReplyBody::Replay { bytes, receipt } => {
+                let name = http::HeaderName::from_static("lineage-receipt");
+                let trailers = receipt.map(|value| HeaderMap::from_iter([(name, value)]));
+                Self::Replay { bytes: Some(bytes), trailers }
+            }
+        }
+    }
+}
+
+impl Body for Edge {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Replay { bytes, trailers } => {
+                let data = bytes.take().map(Frame::data);
+                Poll::Ready(data.or_else(|| trailers.take().map(Frame::trailers)).map(Ok))
+            }
+            Self::Live(live) => Pin::new(&mut **live).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_none(),
+            Self::Replay { bytes, trailers } => bytes.is_none() && trailers.is_none(),
+            Self::Live(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Replay { .. } | Self::Live(_) => SizeHint::default(),
+        }
+    }
+}
