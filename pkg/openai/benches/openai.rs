@@ -50,8 +50,9 @@ fn requests(c: &mut Criterion) {
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(format!("parse {name}"), |b| b.iter(|| ChatRequest::parse(black_box(&body))));
     }
+    group.finish();
     let parsed = ChatRequest::parse(&request(1024)).expect("a request");
-    group.bench_function("with model and usage", |b| b.iter(|| parsed.with(Some("other"), true)));
+    c.bench_function("request/with model and usage", |b| b.iter(|| parsed.with(Some("other"), true)));
 }
 
 fn split(mut splitter: Splitter, pieces: &[Bytes]) -> usize {

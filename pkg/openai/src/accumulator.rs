@@ -126,6 +126,8 @@ impl Choice {
         for member in choice {
             match (&*member.key, member.value) {
                 ("index", _) | ("finish_reason" | "delta", Json::Null) => {}
+                // Some providers send an empty reason with every chunk.
+                ("finish_reason", Json::String(reason)) if reason.is_empty() => {}
                 ("finish_reason", Json::String(reason)) => self.finish = Some(reason.into_owned()),
                 ("delta", Json::Object(delta)) => self.delta(delta)?,
                 ("finish_reason" | "delta", _) => return Err(Incomplete::Malformed),

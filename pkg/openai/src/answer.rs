@@ -27,7 +27,7 @@ pub enum Layer {
     Semantic,
 }
 
-/// A body is not a complete answer.
+/// A body is not an answer in the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotStorable {
     /// It does not have the format's shape.
@@ -36,9 +36,6 @@ pub enum NotStorable {
     /// It reports a failure.
     #[error("the provider's answer reports a failure")]
     Failure,
-    /// Choices are missing, or one has no finish reason.
-    #[error("the provider's answer is not finished")]
-    Unfinished,
     /// A stored answer of another version, or none at all.
     #[error("not a stored answer of this version")]
     Version,
@@ -88,8 +85,11 @@ pub struct Answer {
 impl Answer {
     /// Reads a provider's JSON answer to a request for `n` choices.
     ///
+    /// An answer that is cut short or lacks choices is one too: it has facts for the record, and [`Self::storable`]
+    /// refuses it.
+    ///
     /// # Errors
-    /// It is no complete answer, so it can be passed on but neither described nor stored.
+    /// It does not have the format, so it can be passed on but neither described nor stored.
     pub fn from_json(body: &[u8], n: u32) -> Result<Self, NotStorable> {
         let tree = Json::parse(body).map_err(|_| NotStorable::Shape("not JSON"))?;
         if is_failure(&tree) {
@@ -105,8 +105,12 @@ impl Answer {
             text.extend_from_slice(&body[member.span.clone()]);
         }
         text.push(b'}');
-        let answer = Self::read(text, &members)?;
-        if answer.finish.len() == n as usize { Ok(answer) } else { Err(NotStorable::Unfinished) }
+        let mut answer = Self::read(text, &members)?;
+        if answer.finish.len() != n as usize {
+            answer.exact = Err("wrong number of choices");
+            answer.semantic = answer.exact;
+        }
+        Ok(answer)
     }
 
     /// The answer with these fields.
@@ -129,6 +133,11 @@ impl Answer {
         if choices.is_empty() {
             return Err(NotStorable::Shape("no choices"));
         }
+        let mut indices: Vec<u64> = choices.iter().enumerate().map(|(at, choice)| index_of(choice, at)).collect();
+        indices.sort_unstable();
+        if indices.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(NotStorable::Shape("two choices share an index"));
+        }
         let finish = choices.iter().map(finish_of).collect::<Result<_, _>>()?;
         let all = |layer| choices.iter().try_for_each(|choice| storable(choice, layer));
         Ok(Self {
@@ -147,7 +156,7 @@ impl Answer {
         &self.model
     }
 
-    /// Why each choice ended, in order.
+    /// Why each choice ended, in order; empty where the provider did not say.
     pub fn finish_reasons(&self) -> impl Iterator<Item = &str> {
         self.finish.iter().map(|reason| &**reason)
     }
@@ -265,7 +274,16 @@ fn finish_of(choice: &Json<'_>) -> Result<Box<str>, NotStorable> {
     if duplicate(fields).is_some() || duplicate(message).is_some() {
         return Err(NotStorable::Shape("a duplicate key"));
     }
-    get(fields, "finish_reason").and_then(Json::as_str).map(Box::from).ok_or(NotStorable::Unfinished)
+    let calls = get(message, "tool_calls").and_then(Json::as_array).unwrap_or_default();
+    if calls.iter().any(|call| call.as_object().is_none()) {
+        return Err(NotStorable::Shape("a tool call is not an object"));
+    }
+    Ok(get(fields, "finish_reason").and_then(Json::as_str).unwrap_or_default().into())
+}
+
+/// The choice's number: as given, else its place.
+fn index_of(choice: &Json<'_>, place: usize) -> u64 {
+    choice.get("index").and_then(Json::as_u64).unwrap_or(place as u64)
 }
 
 /// The finish reasons are a list of what is known to be whole: whatever a provider invents is not stored.
@@ -279,17 +297,19 @@ fn storable(choice: &Json<'_>, layer: Layer) -> Result<(), &'static str> {
     };
     let calls = filled("tool_calls") || filled("function_call");
     let answered = calls || filled("content") || filled("refusal") || filled("audio");
-    match (choice.get("finish_reason").and_then(Json::as_str), layer) {
-        (Some("stop" | "tool_calls" | "function_call"), Layer::Exact) if answered => Ok(()),
-        (Some("stop"), _) if !answered => Err("an empty answer"),
-        (Some("stop"), Layer::Semantic) if calls => Err("tool calls"),
-        (Some("stop"), Layer::Semantic) if filled("refusal") => Err("a refusal"),
-        (Some("stop"), Layer::Semantic) if filled("audio") || !filled("content") => Err("not text"),
-        (Some("stop"), _) => Ok(()),
-        (Some("length"), _) => Err("length"),
-        (Some("content_filter"), _) => Err("content_filter"),
-        (Some("tool_calls" | "function_call"), _) if answered => Err("tool calls"),
-        (Some("tool_calls" | "function_call"), _) => Err("an empty answer"),
-        _ => Err("an unknown finish reason"),
+    match choice.get("finish_reason").and_then(Json::as_str).unwrap_or_default() {
+        "stop" if !answered => return Err("an empty answer"),
+        "tool_calls" | "function_call" if !calls => return Err("missing tool calls"),
+        "stop" | "tool_calls" | "function_call" => {}
+        "length" => return Err("length"),
+        "content_filter" => return Err("content_filter"),
+        "" => return Err("no finish reason"),
+        _ => return Err("an unknown finish reason"),
+    }
+    match layer {
+        Layer::Semantic if calls => Err("tool calls"),
+        Layer::Semantic if filled("refusal") => Err("a refusal"),
+        Layer::Semantic if filled("audio") || !filled("content") => Err("not text"),
+        Layer::Exact | Layer::Semantic => Ok(()),
     }
 }

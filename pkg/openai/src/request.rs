@@ -49,8 +49,8 @@ impl ChatRequest {
         let (include_usage, usage_edit) = usage_option(body, &members)?;
         let n = choices(&members)?;
         let temperature = temperature(&members)?;
-        let limit = whole(&members, "max_completion_tokens")?;
-        let old_limit = whole(&members, "max_tokens")?;
+        let limit = token_limit(&members, "max_completion_tokens")?;
+        let old_limit = token_limit(&members, "max_tokens")?;
         let not_semantic = not_semantic(&members, n, temperature);
         let messages = members.iter_mut().find(|member| member.key == "messages").map(|member| &mut member.value);
         let (last_turn, last_text) = match messages {
@@ -236,16 +236,24 @@ fn flag(members: &[Member<'_>], key: &str, param: &str) -> Result<bool, BadReque
     }
 }
 
-fn whole(members: &[Member<'_>], key: &str) -> Result<Option<u64>, BadRequest> {
+/// Some servers read -1 as "no limit", so only the type is judged here.
+fn token_limit(members: &[Member<'_>], key: &str) -> Result<Option<u64>, BadRequest> {
     match present(members, key) {
         None => Ok(None),
-        Some(value) => value.as_u64().map(Some).ok_or_else(|| BadRequest::wrong_type(key, "an integer of at least 0")),
+        Some(number @ Json::Number(_)) => Ok(number.as_u64()),
+        Some(_) => Err(BadRequest::wrong_type(key, "an integer")),
     }
 }
 
 fn choices(members: &[Member<'_>]) -> Result<u32, BadRequest> {
-    let n = whole(members, "n")?.unwrap_or(1);
-    u32::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| BadRequest::wrong_value("n", "an integer of at least 1"))
+    match present(members, "n") {
+        None => Ok(1),
+        Some(number @ Json::Number(_)) => {
+            let n = number.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
+            n.ok_or_else(|| BadRequest::wrong_value("n", "an integer of at least 1"))
+        }
+        Some(_) => Err(BadRequest::wrong_type("n", "an integer")),
+    }
 }
 
 fn temperature(members: &[Member<'_>]) -> Result<Option<f64>, BadRequest> {

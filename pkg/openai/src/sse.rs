@@ -14,6 +14,9 @@ pub(crate) use classify::is_failure;
 pub use decoder::{Decoder, Event, events};
 pub use splitter::{Run, Splitter};
 
+/// The event that ends a chat stream.
+pub const DONE: &[u8] = b"data: [DONE]\n\n";
+
 /// An event is longer than allowed; the stream cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the provider sent an event of more than {limit} bytes")]

@@ -132,9 +132,11 @@ fn only_good_whole_answers_may_be_stored() {
         (&refused, "stop", Ok(()), Err("a refusal")),
         (&spoken, "stop", Ok(()), Err("not text")),
         (&empty, "stop", Err("an empty answer"), Err("an empty answer")),
-        (&empty, "tool_calls", Err("an empty answer"), Err("an empty answer")),
+        (&empty, "tool_calls", Err("missing tool calls"), Err("missing tool calls")),
         (&text, "length", Err("length"), Err("length")),
         (&text, "content_filter", Err("content_filter"), Err("content_filter")),
+        (&text, "tool_calls", Err("missing tool calls"), Err("missing tool calls")),
+        (&text, "", Err("no finish reason"), Err("no finish reason")),
         (&text, "error", Err("an unknown finish reason"), Err("an unknown finish reason")),
     ];
     for (message, finish, exact, semantic) in cases {
@@ -156,7 +158,32 @@ fn one_bad_choice_spoils_the_answer() {
 }
 
 #[test]
-fn what_is_not_a_complete_answer_is_refused() {
+fn an_answer_that_lacks_choices_or_reasons_has_facts_and_is_not_stored() {
+    let few = Answer::from_json(base().to_string().as_bytes(), 2).expect("described");
+    assert_eq!(few.usage().map(|usage| usage.input), Some(9));
+    assert_eq!(few.storable(Layer::Exact), Err("wrong number of choices"));
+    assert_eq!(few.storable(Layer::Semantic), Err("wrong number of choices"));
+    let mut open = base();
+    open["choices"][0]["finish_reason"] = Value::Null;
+    assert_eq!(answer(&open).finish_reasons().collect::<Vec<_>>(), [""]);
+    assert_eq!(answer(&open).storable(Layer::Exact), Err("no finish reason"));
+}
+
+#[test]
+fn choices_that_share_an_index_would_run_together_in_a_stream() {
+    let choice = |index: Value| json!({"index": index, "message": {"content": "x"}, "finish_reason": "stop"});
+    for (first, second) in [(json!(0), json!(0)), (json!(1), Value::Null), (json!(1), json!(1.0))] {
+        let body = json!({"choices": [choice(first), choice(second)]}).to_string();
+        assert_eq!(
+            Answer::from_json(body.as_bytes(), 2),
+            Err(NotStorable::Shape("two choices share an index")),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_an_answer_is_refused() {
     let change = |at: &str, value: Value| {
         let mut body = base();
         *body.pointer_mut(at).expect("a place") = value;
@@ -170,7 +197,10 @@ fn what_is_not_a_complete_answer_is_refused() {
         (change("/choices", Value::Null), NotStorable::Shape("no choices")),
         (change("/choices/0", json!(1)), NotStorable::Shape("a choice is not an object")),
         (change("/choices/0/message", Value::Null), NotStorable::Shape("no message")),
-        (change("/choices/0/finish_reason", Value::Null), NotStorable::Unfinished),
+        (
+            change("/choices/0/message/refusal", Value::Null).replace("\"refusal\"", "\"tool_calls\":[1],\"x\""),
+            NotStorable::Shape("a tool call is not an object"),
+        ),
         (json!({"error": {"message": "x"}, "choices": base()["choices"]}).to_string(), NotStorable::Failure),
         (base().to_string().replace("\"role\"", "\"content\":\"y\",\"role\""), NotStorable::Shape("a duplicate key")),
         (
@@ -181,11 +211,6 @@ fn what_is_not_a_complete_answer_is_refused() {
     for (body, error) in cases {
         assert_eq!(Answer::from_json(body.as_bytes(), 1), Err(error), "{body}");
     }
-    assert_eq!(
-        Answer::from_json(base().to_string().as_bytes(), 2),
-        Err(NotStorable::Unfinished),
-        "a choice is missing"
-    );
 }
 
 #[test]
@@ -343,6 +368,7 @@ fn a_stream_that_ends_early_is_not_an_answer() {
     let text = delta(json!({"content": "x"}));
     assert_eq!(accumulate(1, &[]), Err(Incomplete::Cut));
     assert_eq!(accumulate(1, std::slice::from_ref(&text)), Err(Incomplete::Cut));
+    assert_eq!(accumulate(1, &[text.clone(), finish(0, "")]), Err(Incomplete::Cut), "an empty reason is none");
     assert_eq!(accumulate(2, &[text.clone(), finish(0, "stop")]), Err(Incomplete::Cut), "a choice never came");
     let second = json!({"choices": [{"index": 1, "delta": {"content": "y"}}]});
     assert_eq!(

@@ -56,6 +56,7 @@ fn a_request_is_read() {
     let nulls = with("n", Value::Null);
     assert_eq!(parse(&nulls).n(), 1, "null is as good as omitted");
     assert_eq!(parse(&with("max_tokens", json!(7.0))).max_completion_tokens(), Some(7));
+    assert_eq!(parse(&with("max_tokens", json!(-1))).max_completion_tokens(), None, "no limit, for some servers");
 }
 
 #[test]
@@ -263,15 +264,15 @@ fn a_wrong_field_is_named() {
         (with("messages", Value::Null), "messages", "invalid_type"),
         (with("messages", json!([{"role": "user"}, "hi"])), "messages[1]", "invalid_type"),
         (with("n", json!("1")), "n", "invalid_type"),
-        (with("n", json!(1.5)), "n", "invalid_type"),
-        (with("n", json!(-1)), "n", "invalid_type"),
+        (with("n", json!(1.5)), "n", "invalid_value"),
+        (with("n", json!(-1)), "n", "invalid_value"),
         (with("n", json!(0)), "n", "invalid_value"),
         (with("n", json!(4_294_967_296_u64)), "n", "invalid_value"),
         (with("temperature", json!("0")), "temperature", "invalid_type"),
         (with("stream", json!("true")), "stream", "invalid_type"),
         (with("stream", json!(1)), "stream", "invalid_type"),
         (with("max_tokens", json!("5")), "max_tokens", "invalid_type"),
-        (with("max_completion_tokens", json!(-5)), "max_completion_tokens", "invalid_type"),
+        (with("max_completion_tokens", json!([5])), "max_completion_tokens", "invalid_type"),
         (with("stream_options", json!([])), "stream_options", "invalid_type"),
         (with("stream_options", json!({"include_usage": 1})), "stream_options.include_usage", "invalid_type"),
     ];

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use signet_openai::ErrorBody;
-use signet_openai::sse::{Decoder, Event, Kind, Run, Splitter, TooLong, events};
+use signet_openai::sse::{DONE, Decoder, Event, Kind, Run, Splitter, TooLong, events};
 
 /// An answer in the public format: role, text with characters of two to four bytes, finish, usage, end.
 const STREAM: &str = concat!(
@@ -161,6 +161,7 @@ fn what_only_looks_special_is_ordinary() {
         r#"{"choices":[],"prompt_filter_results":[]}"#,
         r#"{"choices":null}"#,
         r#"{"choices":[{"delta":{},"finish_reason":null}],"usage":{"prompt_tokens":1}}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":""}]}"#,
         "{",
         "[DONE] ?",
         "",
@@ -186,6 +187,7 @@ fn special_events_are_found_however_they_are_written() {
     for (event, kind) in special {
         assert_eq!(kinds(1, event), [kind], "{event}");
     }
+    assert_eq!(kinds(1, std::str::from_utf8(DONE).expect("UTF-8")), [Kind::Done]);
     assert_eq!(kinds(1, std::str::from_utf8(&in_band_error()).expect("UTF-8")), [Kind::Error]);
 }
 

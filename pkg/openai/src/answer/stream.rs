@@ -3,8 +3,9 @@
 //! For each choice: a chunk with the role and everything that is null, then reasoning, then the rest of the message, then
 //! the finish reason. Long texts come in pieces, since readers of a stream expect several deltas.
 
-use super::head;
+use super::{head, index_of};
 use crate::json::{Json, Member, get, write_str};
+use crate::sse::DONE;
 use bytes::Bytes;
 
 /// Most bytes of text in one delta.
@@ -24,13 +25,12 @@ pub(super) fn render(answer: &Json<'_>, id: &str, created: u64, include_usage: b
     let usage = get(fields, "usage").filter(|usage| include_usage && !usage.is_null());
     let mut stream = Stream::new(fields, id, created, usage.is_some());
     for (position, choice) in get(fields, "choices").and_then(Json::as_array).unwrap_or_default().iter().enumerate() {
-        let index = choice.get("index").and_then(Json::as_u64).unwrap_or(position as u64);
-        stream.choice(index, choice.as_object().unwrap_or_default());
+        stream.choice(index_of(choice, position), choice.as_object().unwrap_or_default());
     }
     if let Some(usage) = usage {
         stream.usage(usage);
     }
-    stream.out.extend_from_slice(b"data: [DONE]\n\n");
+    stream.out.extend_from_slice(DONE);
     stream.out.into()
 }
 

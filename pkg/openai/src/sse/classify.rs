@@ -89,7 +89,7 @@ impl Classifier {
             return Kind::Usage;
         }
         let before = self.all_finished();
-        let ended = choices.iter().filter(|choice| choice.get("finish_reason").is_some_and(|r| r.as_str().is_some()));
+        let ended = choices.iter().filter(|choice| finish_reason(choice).is_some());
         self.finished.extend(ended.map(|choice| choice.get("index").and_then(Json::as_u64).unwrap_or(0)));
         if !before && self.all_finished() { Kind::Finished } else { Kind::Ordinary }
     }
@@ -98,6 +98,11 @@ impl Classifier {
 /// Whether a chunk reports a failure instead of a part of an answer.
 pub(crate) fn is_failure(chunk: &Json<'_>) -> bool {
     chunk.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// Why a choice has ended, if it has: some providers send an empty reason with every chunk.
+fn finish_reason<'c>(choice: &'c Json<'_>) -> Option<&'c str> {
+    choice.get("finish_reason").and_then(Json::as_str).filter(|reason| !reason.is_empty())
 }
 
 /// False for the common chunk: choices that are not empty, no finish reason but null, no error.
