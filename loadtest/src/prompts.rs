@@ -1,0 +1,147 @@
+//! The questions of a matched run: about 0.9 KB a request, each asked once, or a small fixed set for hits.
+//!
+//! A unique question differs from every other by its ticket and batch numbers, which a semantic cache has to respect;
+//! its words come from a few dozen texts, as real traffic repeats itself. Making one is a copy and two patches.
+
+use std::ops::Range;
+
+use crate::target::Target;
+
+pub(crate) const MODEL: &str = "gpt-4o-mini";
+
+const PRODUCTS: [&str; 8] = [
+    "a rooftop solar inverter",
+    "an electric cargo bike",
+    "a heat pump in an old house",
+    "a home weather station",
+    "a small espresso machine",
+    "a shared 3D printer",
+    "a greenhouse controller",
+    "a second-hand sailing dinghy",
+];
+const PROBLEMS: [&str; 8] = [
+    "stops working after some minutes and starts again by itself",
+    "makes a grinding noise whenever the weather turns cold",
+    "shows readings that do not match those of a neighbour",
+    "needs far more power than the data sheet promises",
+    "lost its settings after the last power cut",
+    "cannot be reached from the phone although the light is on",
+    "has a leak that nobody can find",
+    "was assembled with two parts left over",
+];
+
+/// A request ready to be written, with its prompt marked.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    wire: Vec<u8>,
+    body_at: usize,
+    prompt: Range<usize>,
+}
+
+impl Question {
+    /// A chat request for a prompt that needs no escapes in JSON.
+    pub(crate) fn new(target: &Target, prompt: &str, stream: bool) -> Self {
+        let stream = if stream { ",\"stream\":true" } else { "" };
+        let before = format!(
+            "{{\"model\":\"{MODEL}\",\"messages\":[{{\"role\":\"system\",\"content\":\"You help a repair shop. Answer in plain \
+             words, name the likely cause first, then the check that tells it apart from the others, then what to do.\"}},\
+             {{\"role\":\"user\",\"content\":\""
+        );
+        let body = format!("{before}{prompt}\"}}],\"temperature\":0.2,\"max_tokens\":400{stream}}}");
+        let mut wire = target.head(body.len());
+        let body_at = wire.len();
+        wire.extend_from_slice(body.as_bytes());
+        let from = body_at + before.len();
+        Self { wire, body_at, prompt: from..from + prompt.len() }
+    }
+
+    /// Head and body as HTTP/1.1 has them.
+    pub(crate) fn wire(&self) -> &[u8] {
+        &self.wire
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.wire[self.body_at..]
+    }
+
+    pub(crate) fn prompt(&self) -> &str {
+        std::str::from_utf8(&self.wire[self.prompt.clone()]).expect("prompts are made of ASCII")
+    }
+
+    fn copy_from(&mut self, other: &Self) {
+        self.wire.clone_from(&other.wire);
+        (self.body_at, self.prompt) = (other.body_at, other.prompt.clone());
+    }
+}
+
+/// All questions of one side and mode.
+pub(crate) struct Questions {
+    texts: Vec<Question>,
+    /// Numbers the run, so that a gateway with a past has no answer yet.
+    batch: u64,
+}
+
+const BATCH: Range<usize> = 6..16;
+const TICKET: Range<usize> = 24..34;
+const UNNUMBERED: &str = "Batch 0000000000 ticket 0000000000: ";
+
+impl Questions {
+    pub(crate) fn new(target: &Target, stream: bool, batch: u64) -> Self {
+        let pairs = PRODUCTS.iter().flat_map(|product| PROBLEMS.iter().map(move |problem| (product, problem)));
+        let texts = pairs.map(|(product, problem)| {
+            let prompt = format!(
+                "{UNNUMBERED}a customer writes about {product}. It {problem}. He has had it for a while, bought it new, keeps \
+                 the manual at hand and has done no repairs himself. Before he rang us he had cleaned it, had looked for loose \
+                 cables and had switched it off and on again. He would rather repair than replace and can handle a \
+                 screwdriver and a meter. Tell him in a short answer what is most likely wrong, how he finds out, what he \
+                 should leave to the shop, and roughly what that costs him."
+            );
+            Question::new(target, &prompt, stream)
+        });
+        Self { texts: texts.collect(), batch: batch % 10_000_000_000 }
+    }
+
+    pub(crate) fn scratch(&self) -> Question {
+        self.texts[0].clone()
+    }
+
+    /// Writes question `number` of the run into `into`.
+    pub(crate) fn write(&self, number: u64, into: &mut Question) {
+        let count = self.texts.len() as u64;
+        let text = usize::try_from(number % count).expect("below a small count");
+        into.copy_from(&self.texts[text]);
+        let start = into.prompt.start;
+        let mut patch = |at: &Range<usize>, value: u64| digits(&mut into.wire[start + at.start..start + at.end], value);
+        patch(&BATCH, self.batch);
+        patch(&TICKET, number);
+    }
+}
+
+fn digits(field: &mut [u8], mut value: u64) {
+    for byte in field.iter_mut().rev() {
+        *byte = b'0' + u8::try_from(value % 10).expect("a digit");
+        value /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_valid_json_of_the_promised_size_and_differ_in_their_numbers() {
+        let target = Target::new("http://127.0.0.1:1", None).expect("a URL");
+        let questions = Questions::new(&target, true, 1_234_567_890);
+        let mut question = questions.scratch();
+        let mut prompts = std::collections::HashSet::new();
+        for number in 0..200 {
+            questions.write(number, &mut question);
+            let body: serde_json::Value = serde_json::from_slice(question.body()).expect("JSON");
+            assert_eq!(body["messages"][1]["content"], question.prompt());
+            assert!((850..1000).contains(&question.body().len()), "{}", question.body().len());
+            assert!(question.prompt().starts_with(&format!("Batch 1234567890 ticket {number:010}: ")));
+            prompts.insert(question.prompt().to_owned());
+        }
+        assert_eq!(prompts.len(), 200);
+    }
+}

@@ -1,0 +1,213 @@
+//! Figures as a table and as JSON.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::process::Command;
+
+use serde::Serialize;
+
+use crate::matched::Mode;
+use crate::stats::{Summary, median};
+
+/// All runs of one call, with the machine they ran on.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    command: Vec<String>,
+    batch: u64,
+    machine: Machine,
+    pub(crate) runs: Vec<Run>,
+}
+
+impl Report {
+    pub(crate) fn new(batch: u64) -> Self {
+        Self {
+            command: std::env::args().skip(1).map(without_key).collect(),
+            batch,
+            machine: Machine::look(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// No side had a failed or wrong answer.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.runs.iter().flat_map(|run| run.sides.values()).all(|side| side.errors.is_empty() && side.ok > 0)
+    }
+}
+
+/// A key given as `--api-key=…` does not belong into a file that is committed.
+fn without_key(argument: String) -> String {
+    if argument.starts_with("--api-key=") || argument.starts_with("sk-") { "(key)".to_owned() } else { argument }
+}
+
+#[derive(Debug, Serialize)]
+struct Machine {
+    cores: usize,
+    cpu: Option<String>,
+    kernel: Option<String>,
+    load_average: Option<String>,
+    revision: Option<String>,
+}
+
+impl Machine {
+    fn look() -> Self {
+        let read = |path| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+        let cpu = read("/proc/cpuinfo").and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        });
+        let revision = Command::new("git").args(["describe", "--always", "--dirty"]).output().ok();
+        let revision = revision.filter(|out| out.status.success());
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cpu,
+            kernel: read("/proc/sys/kernel/osrelease"),
+            load_average: read("/proc/loadavg"),
+            revision: revision.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()),
+        }
+    }
+}
+
+/// One mode at one concurrency.
+#[derive(Debug, Serialize)]
+pub(crate) struct Run {
+    pub(crate) mode: Mode,
+    pub(crate) concurrency: usize,
+    pub(crate) rps_target: Option<f64>,
+    pub(crate) requests: u64,
+    pub(crate) rounds: u64,
+    pub(crate) deltas: Deltas,
+    pub(crate) sides: BTreeMap<&'static str, Summary>,
+}
+
+/// Medians over rounds of what is compared within a round.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Deltas {
+    /// Microseconds over direct.
+    pub(crate) gateway_added_p50_us: Option<f64>,
+    pub(crate) relay_added_p50_us: Option<f64>,
+    /// Throughput.
+    pub(crate) gateway_to_direct: Option<f64>,
+    pub(crate) gateway_to_relay: Option<f64>,
+    pub(crate) relay_to_direct: Option<f64>,
+}
+
+/// Throughput and p50 of a round.
+type Round = (f64, f64);
+type Rounds<'a> = &'a [Round];
+type Comparison = fn(&Round, &Round) -> f64;
+
+impl Deltas {
+    pub(crate) fn of(direct: Rounds<'_>, gateway: Option<Rounds<'_>>, relay: Option<Rounds<'_>>) -> Self {
+        let over = |side: Option<Rounds<'_>>, base: Option<Rounds<'_>>, compare: Comparison| {
+            let pairs = side?.iter().zip(base?);
+            Some(median(pairs.map(|(side, base)| compare(side, base)).collect()))
+        };
+        let added: Comparison = |side, base| side.1 - base.1;
+        let ratio: Comparison = |side, base| side.0 / base.0;
+        Self {
+            gateway_added_p50_us: over(gateway, Some(direct), added),
+            relay_added_p50_us: over(relay, Some(direct), added),
+            gateway_to_direct: over(gateway, Some(direct), ratio),
+            gateway_to_relay: over(gateway, relay, ratio),
+            relay_to_direct: over(relay, Some(direct), ratio),
+        }
+    }
+}
+
+/// Writes one run as a table.
+pub(crate) fn print(run: &Run) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let loop_kind = run.rps_target.map_or("closed loop".to_owned(), |rate| format!("open loop at {rate}/s"));
+    let mode = format!("{:?}", run.mode).to_lowercase();
+    writeln!(
+        out,
+        "\n{mode}, {} connections, {loop_kind}, {} rounds, {} requests a side",
+        run.concurrency, run.rounds, run.requests
+    )?;
+    let names =
+        ["side", "rps", "avg us", "p50", "p95", "p99", "max", "ttft p50", "ttft p99", "gap p50", "gap p99", "failed"];
+    writeln!(out, "{}", row(&names.map(str::to_owned)))?;
+    for (name, side) in &run.sides {
+        writeln!(out, "{}", row(&cells(name, side)))?;
+    }
+    for (name, side) in &run.sides {
+        notes(&mut out, name, side)?;
+    }
+    let Deltas { gateway_added_p50_us, relay_added_p50_us, gateway_to_direct, gateway_to_relay, relay_to_direct } =
+        run.deltas;
+    let values = [
+        ("added p50 us: gateway", gateway_added_p50_us),
+        ("relay", relay_added_p50_us),
+        ("throughput: gateway/direct", gateway_to_direct),
+        ("gateway/relay", gateway_to_relay),
+        ("relay/direct", relay_to_direct),
+    ];
+    let known: Vec<_> = values.iter().filter_map(|(name, value)| value.map(|v| format!("{name} {v:.2}"))).collect();
+    writeln!(out, "medians over rounds: {}", known.join(", "))?;
+    out.flush()
+}
+
+fn cells(name: &str, side: &Summary) -> [String; 12] {
+    let whole = |value: f64| format!("{value:.0}");
+    let (latency, ttft) = (&side.latency_us, &side.ttft_us);
+    let gap =
+        |pick: fn(&crate::stats::Spread) -> f64| side.gap_us.as_ref().map_or("-".to_owned(), |gap| whole(pick(gap)));
+    [
+        name.to_owned(),
+        whole(side.rps),
+        whole(latency.avg),
+        whole(latency.p50),
+        whole(latency.p95),
+        whole(latency.p99),
+        whole(latency.max),
+        whole(ttft.p50),
+        whole(ttft.p99),
+        gap(|gap| gap.p50),
+        gap(|gap| gap.p99),
+        side.errors.values().sum::<u64>().to_string(),
+    ]
+}
+
+fn row(cells: &[String; 12]) -> String {
+    let (first, rest) = cells.split_first().expect("twelve cells");
+    rest.iter().fold(format!("{first:<8}"), |line, cell| format!("{line}{cell:>9}"))
+}
+
+fn notes(out: &mut impl io::Write, name: &str, side: &Summary) -> io::Result<()> {
+    for (code, count) in &side.errors {
+        writeln!(out, "{name}: {count} x {code}")?;
+    }
+    if !side.x_cache.is_empty() {
+        let counts: Vec<_> = side.x_cache.iter().map(|(state, count)| format!("{state} {count}")).collect();
+        writeln!(out, "{name}: X-Cache {}", counts.join(", "))?;
+    }
+    if side.rewritten > 0 {
+        writeln!(out, "{name}: {} right answers in other bytes than the mock's", side.rewritten)?;
+    }
+    if side.reconnects > 0 {
+        writeln!(out, "{name}: {} reconnects", side.reconnects)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_compared_round_by_round() {
+        let direct = [(100.0, 10.0), (200.0, 20.0), (50.0, 5.0)];
+        let gateway = [(50.0, 30.0), (100.0, 40.0), (25.0, 25.0)];
+        let deltas = Deltas::of(&direct, Some(&gateway), None);
+        assert_eq!(deltas.gateway_to_direct, Some(0.5));
+        assert_eq!(deltas.gateway_added_p50_us, Some(20.0));
+        assert_eq!((deltas.gateway_to_relay, deltas.relay_to_direct), (None, None));
+    }
+
+    #[test]
+    fn keys_stay_out_of_the_report() {
+        assert_eq!(without_key("--api-key=abc".to_owned()), "(key)");
+        assert_eq!(without_key("sk-abc".to_owned()), "(key)");
+        assert_eq!(without_key("--rounds".to_owned()), "--rounds");
+    }
+}
