@@ -20,7 +20,7 @@ pub struct Health {
 
 /// The body of `/readyz`.
 #[derive(Debug, Serialize)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     status: &'static str,
     faults: BTreeMap<&'static str, String>,
 }

@@ -3,6 +3,7 @@
 
 mod chat;
 mod control;
+mod embed;
 mod exchange;
 mod fault;
 mod fill;
@@ -17,6 +18,7 @@ mod records;
 mod reply;
 mod ship;
 
+pub use embed::RemoteEmbedder;
 pub use fault::{BoxError, Fault, is_timeout};
 pub use head::{BodyFault, Head};
 pub use live::{Cut, Live};

@@ -209,11 +209,15 @@ impl Recorder {
 
     /// Writes a record that no request waits for; whether it was written.
     pub fn write(&self, draft: &Draft) -> bool {
-        let prepared = draft.prepare();
-        let mut prepared = Some(prepared);
-        let written = self
-            .log
-            .close(None, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
+        self.write_opened(None, draft)
+    }
+
+    /// As [`Recorder::write`], for a request that an earlier process opened.
+    pub fn write_opened(&self, opened: Option<Opened>, draft: &Draft) -> bool {
+        let mut prepared = Some(draft.prepare());
+        let written = self.log.close(opened, &mut |position| {
+            prepared.take().expect("the log seals once").seal(position, &self.signer)
+        });
         if let Err(fault) = &written {
             tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
         }

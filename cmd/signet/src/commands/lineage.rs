@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use signet_lineage::verify::{Options as VerifyOptions, Verifier};
 use signet_lineage::{KeySet, Receipt, Record, RecordStore, Signer};
+use signet_spool::{Config as SpoolConfig, Spool};
 use signet_store::{Options as StoreOptions, Stores};
 use signet_types::{LineageId, LogId};
 use std::collections::BTreeMap;
@@ -197,7 +198,7 @@ fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
         runtime.block_on(each_row(&*stores.records, &mut next, each))?;
     }
     if let Some(dir) = spool {
-        let log = signet_spool::log_in(&dir)?;
+        let log = Spool::peek(&SpoolConfig::new(&dir))?;
         let from = log.and_then(|log| next.get(&log).copied()).unwrap_or(0);
         signet_spool::read_records(&dir, from, |record| {
             each(Seen::Record(record));

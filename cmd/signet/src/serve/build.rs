@@ -1,0 +1,168 @@
+//! From a valid configuration to the parts of a gateway.
+
+use anyhow::{Context, Result, anyhow};
+use signet_cache::{Cache, Embedder, ExactStore, Keyring, Mode, Semantic, SemanticConfig};
+use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
+use signet_lineage::{Gateway, Policy, Signer};
+use signet_limits::{IpLimiter, Quota};
+use signet_pipeline::{AuthMode, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, Settings, Voice};
+use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
+use signet_redis::{Config as RedisConfig, RedisExactStore};
+use signet_spool::RecordLog;
+use signet_store::{Options as StoreOptions, Stores};
+use signet_telemetry::Metrics;
+use signet_types::Clock;
+use signet_vector::{FlatIndex, StaticEncoder};
+use std::sync::Arc;
+
+/// Raised when the rules that make cache keys change, so that an old entry is never found under a new meaning.
+const POLICY_GENERATION: u64 = 1;
+
+/// What the whole process shares.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+pub(crate) fn stores(config: &Config) -> Result<Stores> {
+    let url = match &config.store.location {
+        StoreLocation::Sqlite(file) => format!("sqlite://{}", file.display()),
+        StoreLocation::Postgres(url) => url.expose().clone(),
+    };
+    let mut options = StoreOptions::new(url, &config.data_dir);
+    options.direct_url = config.store.direct_url.as_ref().map(|url| url.expose().clone());
+    Stores::open(&options).map_err(|error| anyhow!(error).context("store.url"))
+}
+
+pub(crate) fn redis(config: &Config) -> Result<Option<Arc<RedisExactStore>>> {
+    let Some(url) = &config.redis else { return Ok(None) };
+    let mut redis = RedisConfig::new(url.expose().clone());
+    redis.lookup_budget = config.cache.lookup_timeout;
+    RedisExactStore::open(redis).map(|store| Some(Arc::new(store))).context("redis.url")
+}
+
+pub(crate) fn fleet(config: &Config) -> Result<Fleet> {
+    let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
+    for provider in &config.providers {
+        let mut built = ProviderConfig::new(provider.name.clone(), provider.base_url.clone());
+        built.api_key.clone_from(&provider.api_key);
+        built.timeouts = Timeouts {
+            connect: provider.connect_timeout,
+            first_byte: provider.first_byte_timeout,
+            idle: provider.idle_timeout,
+            total: provider.total_timeout,
+        };
+        let http = HttpProvider::new(built).with_context(|| format!("provider {}", provider.name))?;
+        providers.push(Arc::new(http));
+    }
+    let route = |model: &signet_config::Model| ModelRoute {
+        name: model.name.clone(),
+        targets: model.targets.iter().map(|target| (target.provider.clone(), target.model.clone())).collect(),
+    };
+    Ok(Fleet::new(providers, config.models.iter().map(route).collect())?)
+}
+
+pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>, signer: Signer) -> Recorder {
+    let digest = config.digest();
+    let voice = Voice {
+        origin: config.lineage.origin.clone(),
+        gateway: Arc::new(Gateway {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config_sha256: digest,
+            instance: super::keys::hex(&super::keys::random()[..8]),
+            durability: mode_name(config.lineage.mode).to_owned(),
+        }),
+        policy: Arc::new(Policy { policy_sha256: digest }),
+        degrade: config.lineage.on_full == OnFull::Degrade,
+    };
+    Recorder::new(log, signer, voice, common.clock.clone(), common.metrics.clone())
+}
+
+pub(crate) fn cache(config: &Config, shared: Option<Arc<RedisExactStore>>, keys: Arc<Keyring>) -> Result<Cache> {
+    let settings = signet_cache::Config {
+        ttl: config.cache.ttl,
+        ttl_max: config.cache.ttl_max,
+        l1_max_bytes: config.cache.l1_max_bytes,
+        max_entry_bytes: config.cache.max_entry_bytes,
+    };
+    let shared = shared.map(|store| store as Arc<dyn ExactStore>);
+    Ok(Cache::new(settings, shared, semantic(config)?, keys))
+}
+
+fn semantic(config: &Config) -> Result<Option<Semantic>> {
+    let mode = match config.semantic.mode {
+        SemanticMode::Off => return Ok(None),
+        SemanticMode::Shadow => Mode::Shadow,
+        SemanticMode::On => Mode::On,
+    };
+    let max_entries = config.semantic.max_entries;
+    let settings = SemanticConfig { mode, floor: config.semantic.similarity_min, max_entries };
+    let index = Arc::new(FlatIndex::new(max_entries));
+    Ok(Some(Semantic::new(settings, embedder(config)?, index)))
+}
+
+fn embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
+    match &config.semantic.encoder {
+        Encoder::Embedded => Ok(Arc::new(StaticEncoder::embedded())),
+        Encoder::Endpoint { base_url, model, api_key, timeout } => {
+            let name = "semantic-embedder".parse().expect("a good name");
+            let mut built = ProviderConfig::new(name, base_url.clone());
+            built.api_key.clone_from(api_key);
+            let provider = HttpProvider::new(built).context("semantic.embedder")?;
+            Ok(Arc::new(RemoteEmbedder::new(Arc::new(provider), model.clone(), *timeout)))
+        }
+    }
+}
+
+pub(crate) const fn mode_name(mode: LineageMode) -> &'static str {
+    match mode {
+        LineageMode::Memory => "memory",
+        LineageMode::Spool => "spool",
+    }
+}
+
+/// Everything that a pipeline needs and that was built before.
+pub(crate) struct Built {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) keys: Arc<Keyring>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) stores: Stores,
+    pub(crate) outbox: Outbox,
+}
+
+pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result<Pipeline> {
+    let own_key = config.providers.iter().any(|provider| provider.api_key.is_some());
+    let settings = Settings {
+        auth: match config.auth.mode {
+            ConfiguredAuth::Open => AuthMode::Open,
+            ConfiguredAuth::Passthrough if own_key => AuthMode::Local,
+            ConfiguredAuth::Passthrough => AuthMode::Passthrough,
+        },
+        trusted_proxies: config.server.trusted_proxies.clone(),
+        max_response_bytes: config.server.max_response_bytes,
+        wait_max: config.providers.iter().map(|provider| provider.total_timeout).max().unwrap_or_default(),
+        inject_usage: config.providers.iter().all(|provider| provider.inject_usage),
+        models: config.models.iter().map(|model| model.name.as_str().to_owned()).collect(),
+        policy_generation: POLICY_GENERATION,
+    };
+    Ok(Pipeline::new(Parts {
+        settings,
+        cache: built.cache,
+        keys: built.keys,
+        fleet: Arc::new(fleet(config)?),
+        recorder: built.recorder,
+        records: built.stores.records,
+        limiter: limiter(config)?,
+        outbox: built.outbox,
+        faces: Arc::new(signet_http::OpenAiFaces),
+        clock: common.clock.clone(),
+        metrics: common.metrics.clone(),
+    }))
+}
+
+fn limiter(config: &Config) -> Result<Option<IpLimiter>> {
+    let Some(limits) = &config.limits else { return Ok(None) };
+    let quota = Quota::new(limits.ip_rps, limits.ip_burst).context("limits")?;
+    Ok(Some(IpLimiter::new(quota, IpLimiter::DEFAULT_MAX_KEYS)))
+}

@@ -1,0 +1,88 @@
+//! Opening the writer log, and the records that say what was found.
+
+use super::Stop;
+use anyhow::anyhow;
+use signet_config::{Config, LineageMode};
+use signet_lineage::{Draft, OpenFacts, PublicKey, Recovery};
+use signet_pipeline::Recorder;
+use signet_spool::{Config as SpoolConfig, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
+use signet_types::{Clock, LogId};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LOCK_RETRY: Duration = Duration::from_millis(50);
+/// Unshipped records that `memory` mode holds, in bytes.
+const MEMORY_BOUND: u64 = 256 << 20;
+
+/// An open log and what its opening found; nothing for a log in memory, which is always new.
+pub(crate) struct OpenLog {
+    pub(crate) log: Arc<dyn RecordLog>,
+    found: Option<Recovered>,
+}
+
+/// Opens the log that the configuration asks for.
+pub(crate) fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<OpenLog, Stop> {
+    if config.lineage.mode == LineageMode::Memory {
+        let log = MemoryLog::new(LogId::generate(clock.now_ms()), MEMORY_BOUND);
+        return Ok(OpenLog { log: Arc::new(log), found: None });
+    }
+    let spool = SpoolConfig {
+        max_bytes: config.lineage.spool_max_bytes,
+        retain_bytes: config.lineage.retain_bytes,
+        ..SpoolConfig::new(&config.lineage.dir)
+    };
+    let started = Instant::now();
+    loop {
+        match Spool::open(spool.clone(), clock.clone(), None) {
+            Ok((log, found)) => return Ok(OpenLog { log: Arc::new(log), found: Some(found) }),
+            Err(OpenFault::Held) if started.elapsed() < config.server.lock_wait => std::thread::sleep(LOCK_RETRY),
+            Err(fault @ OpenFault::Held) => return Err(Stop::locked(fault.into())),
+            Err(fault) => return Err(anyhow!(fault).context("opening the lineage log").into()),
+        }
+    }
+}
+
+/// Writes the first records of this epoch: a new log's `log_open`, or what recovery found.
+pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) -> Result<(), Stop> {
+    let stamp = recorder.stamp();
+    let Some(found) = opened.found.filter(|found| !found.fresh) else {
+        return written(recorder.write(&Draft::log_open(&stamp, &recorder.voice().origin, key)));
+    };
+    let recovery = Recovery {
+        clean: found.clean,
+        same_boot: found.same_boot,
+        last_seq: found.next_seq.checked_sub(1),
+        lost: None,
+        lost_tail_possible: !found.clean && !found.same_boot,
+    };
+    written(recorder.write(&Draft::recovery(&stamp, &recovery)))?;
+    for Gap { first_seq, last_seq, leaves } in &found.gaps {
+        let known: Vec<[u8; 32]> = leaves.iter().map(|(_, leaf)| *leaf).collect();
+        let all = (known.len() as u64 == last_seq - first_seq + 1).then_some(&known[..]);
+        tracing::error!(first_seq, last_seq, "lineage records are unreadable");
+        written(recorder.write(&Draft::gap(&recorder.stamp(), *first_seq, *last_seq, "unreadable", all)))?;
+    }
+    for (orphan, facts) in found.orphans {
+        interrupted(recorder, orphan, &facts)?;
+    }
+    Ok(())
+}
+
+/// A request whose end nobody saw gets its record under the id that its caller may hold.
+fn interrupted(recorder: &Recorder, orphan: Opened, facts: &[u8]) -> Result<(), Stop> {
+    match OpenFacts::decode(facts) {
+        Ok(facts) => {
+            let stamp = recorder.stamp();
+            let draft = facts.interrupted(stamp.at_ms, &stamp.gateway, &stamp.policy);
+            written(recorder.write_opened(Some(orphan), &draft))
+        }
+        Err(fault) => {
+            tracing::error!(id = %orphan.id, %fault, "an interrupted request cannot be read");
+            Ok(())
+        }
+    }
+}
+
+fn written(done: bool) -> Result<(), Stop> {
+    if done { Ok(()) } else { Err(anyhow!("the first records of the lineage log cannot be written").into()) }
+}

@@ -1,0 +1,286 @@
+//! The life of the process.
+//!
+//! Two runtimes: requests on one, and on a small one of their own everything that no request may wait for (SQL, Redis,
+//! shipping). End: 1. take no new work 2. open exchanges finish 3. the queues drain 4. the log is synced and shipped.
+
+use super::build::{self, Built, Common};
+use super::{Stop, folder, keys, log};
+use anyhow::{Context, Result, anyhow};
+use signet_cache::Keyring;
+use signet_config::Config;
+use signet_http::{AdminConfig, App, Health, admin_router, router};
+use signet_lineage::{LogRow, PublicKey};
+use signet_pipeline::{Carrier, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
+use signet_redis::RedisExactStore;
+use signet_store::Stores;
+use signet_telemetry::Metrics;
+use signet_types::{Clock, SystemClock};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+const TICK: Duration = Duration::from_millis(500);
+const PROBE_EVERY: u32 = 4;
+const MIGRATE_RETRY: Duration = Duration::from_secs(1);
+/// How long the first start waits for stored entries before it serves: they go on arriving afterwards.
+const WARM_BUDGET: Duration = Duration::from_millis(100);
+
+/// What serving needs, opened before anything runs.
+struct Process {
+    config: Config,
+    common: Common,
+    health: Arc<Health>,
+    recorder: Arc<Recorder>,
+    key: PublicKey,
+    stores: Stores,
+    redis: Option<Arc<RedisExactStore>>,
+    services: Handle,
+    stop: CancellationToken,
+}
+
+/// Serves until SIGTERM or SIGINT, or until a part fails for good.
+pub(crate) fn serve(config: Config) -> Result<(), Stop> {
+    build::fleet(&config).map_err(Stop::config)?;
+    let _folder = folder::take(&config.data_dir, config.server.lock_wait)?;
+    let services = runtime("services", 1)?;
+    let requests = Builder::new_multi_thread().thread_name("requests").enable_all().build();
+    let requests = requests.context("starting the runtime")?;
+    let process = open(config, services.handle().clone())?;
+    let stop = process.stop.clone();
+    let outcome = requests.block_on(process.run());
+    stop.cancel();
+    requests.shutdown_timeout(Duration::from_secs(1));
+    services.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
+    let built = Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
+    built.with_context(|| format!("starting the {name} runtime"))
+}
+
+fn open(config: Config, services: Handle) -> Result<Process, Stop> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
+    let signer = keys::signer(&config)?;
+    let key = signer.public_key();
+    let opened = log::open(&config, &clock)?;
+    let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
+    log::announce(opened, &recorder, &key)?;
+    let (stores, redis) = {
+        let _inside = services.enter();
+        (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
+    };
+    let (health, stop) = (Arc::default(), CancellationToken::new());
+    Ok(Process { config, common, health, recorder, key, stores, redis, services, stop })
+}
+
+impl Process {
+    async fn run(self) -> Result<(), Stop> {
+        let app = Arc::new(App {
+            pipeline: OnceLock::new(),
+            health: self.health.clone(),
+            metrics: self.common.metrics.clone(),
+            clock: self.common.clock.clone(),
+            max_body_bytes: self.config.server.max_body_bytes as u64,
+        });
+        let listening = self.listen(&app)?;
+        let migrated = CancellationToken::new();
+        let migrating = self.services.spawn(migrate(self.stores.clone(), self.health.clone(), migrated.clone()));
+        let shipping = self.ship(migrated.clone());
+        let ticking = self.tick();
+        let carrying = tokio::select! {
+            started = self.start(&app, &migrated) => started?,
+            () = signalled() => {
+                self.stop.cancel();
+                return Ok(());
+            }
+        };
+        tracing::info!(listen = %self.config.server.listen, mode = build::mode_name(self.config.lineage.mode), "ready");
+        let (early, shipping) = self.until_told(shipping).await;
+        self.finish(app, listening, carrying, shipping).await?;
+        ticking.abort();
+        migrating.abort();
+        early
+    }
+
+    /// Binds both listeners and serves on them; requests get 503 until the pipeline is set.
+    fn listen(&self, app: &Arc<App>) -> Result<Vec<JoinHandle<()>>, Stop> {
+        let admin = AdminConfig {
+            token: Arc::new(keys::admin_token(&self.config)?),
+            hosts: admin_hosts(self.config.admin.listen),
+        };
+        let public = bound(self.config.server.listen, "server.listen")?;
+        let private = bound(self.config.admin.listen, "admin.listen")?;
+        let grace = self.config.server.shutdown_grace;
+        let public = signet_http::serve(public, router(app.clone()), self.stop.clone(), grace);
+        let private = signet_http::serve(private, admin_router(app.clone(), admin), self.stop.clone(), grace);
+        Ok(vec![tokio::spawn(public), tokio::spawn(private)])
+    }
+
+    /// Gets the secret, builds the pipeline, warms it, and lets requests in.
+    async fn start(&self, app: &Arc<App>, migrated: &CancellationToken) -> Result<JoinHandle<()>, Stop> {
+        let secret = match keys::secret_at_hand(&self.config)? {
+            Some(secret) => secret,
+            None => {
+                migrated.cancelled().await;
+                let note = |fault| self.health.note("secret", fault);
+                keys::secret_of_store(&self.config, &*self.stores.keys, note).await?
+            }
+        };
+        let ring = Arc::new(Keyring::new(self.stores.keys.clone(), secret));
+        let cache = Arc::new(build::cache(&self.config, self.redis.clone(), ring.clone())?);
+        let (outbox, carrier) = self.outbox();
+        let carrying = self.services.spawn(carrier.run());
+        let built = Built {
+            cache: cache.clone(),
+            keys: ring,
+            recorder: self.recorder.clone(),
+            stores: self.stores.clone(),
+            outbox,
+        };
+        let pipeline = Arc::new(build::pipeline(&self.config, &self.common, built)?);
+        if self.config.cache.persist {
+            self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
+        }
+        drop(app.pipeline.set(pipeline));
+        Ok(carrying)
+    }
+
+    fn outbox(&self) -> (Outbox, Carrier) {
+        let shared = self.redis.clone().map(|store| store as Arc<dyn signet_cache::ExactStore>);
+        let rows = self.config.cache.persist.then(|| self.stores.entries.clone());
+        outbox(shared, rows, self.common.clock.clone(), self.common.metrics.clone())
+    }
+
+    /// Reads stored entries for a moment, then goes on in the background.
+    async fn warm(&self, mut tail: Tail, migrated: &CancellationToken) {
+        let (migrated, stop) = (migrated.clone(), self.stop.clone());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.services.spawn(async move {
+            migrated.cancelled().await;
+            tail.catch_up(WARM_BUDGET).await;
+            let _gone = tell.send(());
+            tail.run(stop).await;
+        });
+        if tokio::time::timeout(WARM_BUDGET + WARM_BUDGET, told).await.is_err() {
+            tracing::info!("serving before all stored entries were read");
+        }
+    }
+
+    fn ship(&self, migrated: CancellationToken) -> JoinHandle<ShipEnd> {
+        let log = self.recorder.log().clone();
+        let row = LogRow {
+            log: log.id(),
+            origin: self.config.lineage.origin.clone(),
+            epoch: log.epoch(),
+            attest_key: *self.key.as_bytes(),
+            next_seq: 0,
+        };
+        let shipper = Shipper::new(log, self.stores.records.clone(), row);
+        let (stop, grace) = (self.stop.clone(), self.config.server.shutdown_grace);
+        self.services.spawn(async move {
+            tokio::select! {
+                () = migrated.cancelled() => shipper.run(stop, grace).await,
+                () = stop.cancelled() => shipper.run(stop.clone(), Duration::ZERO).await,
+            }
+        })
+    }
+
+    /// Writes what is due and looks after the components.
+    fn tick(&self) -> JoinHandle<()> {
+        let (recorder, health) = (self.recorder.clone(), self.health.clone());
+        let (stores, redis) = (self.stores.clone(), self.redis.clone());
+        self.services.spawn(async move {
+            for beat in 0_u32.. {
+                recorder.tick();
+                if beat.is_multiple_of(PROBE_EVERY) {
+                    health.note("store", stores.probe().await.err().map(|fault| fault.to_string()));
+                    if let Some(redis) = &redis {
+                        health.note("redis", redis.probe().await.err().map(|fault| fault.to_string()));
+                    }
+                }
+                tokio::time::sleep(TICK).await;
+            }
+        })
+    }
+
+    /// Waits for a signal, or for the shipper to end for good; then takes no new work.
+    async fn until_told(&self, mut shipping: JoinHandle<ShipEnd>) -> (Result<(), Stop>, Option<JoinHandle<ShipEnd>>) {
+        let (early, shipping) = tokio::select! {
+            () = signalled() => (Ok(()), Some(shipping)),
+            end = &mut shipping => {
+                let cause = end.map_or_else(|error| anyhow!(error), |end| anyhow!(end));
+                (Err(Stop::from(cause.context("shipping lineage records"))), None)
+            }
+        };
+        self.health.drain();
+        tracing::info!("draining");
+        (early, shipping)
+    }
+
+    async fn finish(
+        &self,
+        app: Arc<App>,
+        listening: Vec<JoinHandle<()>>,
+        carrying: JoinHandle<()>,
+        shipping: Option<JoinHandle<ShipEnd>>,
+    ) -> Result<(), Stop> {
+        self.stop.cancel();
+        for listener in listening {
+            drop(listener.await);
+        }
+        drop(app);
+        let grace = self.config.server.shutdown_grace;
+        if tokio::time::timeout(grace, carrying).await.is_err() {
+            tracing::warn!("cache entries were not all stored");
+        }
+        self.recorder.tick();
+        self.recorder.log().sync().context("syncing the lineage log")?;
+        if let Some(shipping) = shipping {
+            match tokio::time::timeout(grace, shipping).await {
+                Ok(Ok(end)) => tracing::info!(%end, "stopped"),
+                _ => tracing::warn!("records were not all shipped; they stay in the log"),
+            }
+        }
+        self.stores.close().await;
+        Ok(())
+    }
+}
+
+fn bound(address: SocketAddr, what: &'static str) -> Result<TcpListener, Stop> {
+    signet_http::bind(address).with_context(|| format!("binding {what} = {address}")).map_err(Stop::from)
+}
+
+/// Host names under which the admin listener is reached.
+fn admin_hosts(address: SocketAddr) -> Vec<String> {
+    let mut hosts = vec![address.ip().to_string()];
+    if address.ip().is_loopback() {
+        hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    }
+    hosts
+}
+
+async fn migrate(stores: Stores, health: Arc<Health>, done: CancellationToken) {
+    while let Err(fault) = stores.migrate().await {
+        health.note("store", Some(fault.to_string()));
+        tokio::time::sleep(MIGRATE_RETRY).await;
+    }
+    health.note("store", None);
+    done.cancel();
+}
+
+async fn signalled() {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
