@@ -121,6 +121,14 @@ fn nesting_has_a_limit_and_no_depth_crashes() {
 }
 
 #[test]
+fn the_number_of_values_has_a_limit() {
+    let zeros = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+    assert!(Json::parse(zeros(MAX_VALUES - 1).as_bytes()).is_ok(), "the array counts too");
+    assert_eq!(reason(&zeros(MAX_VALUES)), "too many values");
+    assert!(Json::parse_within(zeros(MAX_VALUES).as_bytes(), 2 * MAX_VALUES).is_ok());
+}
+
+#[test]
 fn surrogates_come_in_pairs_or_not_at_all() {
     assert_eq!(Json::parse(br#""\ud83d\ude00""#).expect("a pair").as_str(), Some("😀"));
     for lone in [r#""\ud83d""#, r#""\ude00""#, r#""\ud83dx""#, r#""\ud83d\n""#, r#""\ud83d\ud83d""#] {
