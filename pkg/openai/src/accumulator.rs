@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 /// Fields of a chunk that belong to the transmission, not to the answer. `obfuscation` is padding.
 const TRANSMISSION: [&str; 4] = ["id", "object", "created", "obfuscation"];
 
+/// Most fields in one object. They are searched one by one, so that a hostile stream must not bring a million of them.
+const MAX_FIELDS: usize = 1024;
+
 /// Strings that providers send whole, perhaps more than once.
 const WHOLE: [&str; 4] = ["role", "type", "id", "name"];
 
@@ -114,7 +117,7 @@ impl Accumulator {
                 ("choices", _) => return Err(Incomplete::Malformed),
                 ("usage", usage) => self.usage = Some(usage.into_owned()),
                 (key, _) if TRANSMISSION.contains(&key) => {}
-                (key, value) => replace(&mut self.head, key, value),
+                (key, value) => replace(&mut self.head, key, value)?,
             }
         }
         Ok(())
@@ -131,8 +134,8 @@ impl Choice {
                 ("finish_reason", Json::String(reason)) => self.finish = Some(reason.into_owned()),
                 ("delta", Json::Object(delta)) => self.delta(delta)?,
                 ("finish_reason" | "delta", _) => return Err(Incomplete::Malformed),
-                ("logprobs", value) => merge(&mut self.rest, "logprobs", value),
-                (key, value) => replace(&mut self.rest, key, value),
+                ("logprobs", value) => merge(&mut self.rest, "logprobs", value)?,
+                (key, value) => replace(&mut self.rest, key, value)?,
             }
         }
         Ok(())
@@ -147,7 +150,7 @@ impl Choice {
                         self.call(call)?;
                     }
                 }
-                (key, value) => merge(&mut self.message, key, value),
+                (key, value) => merge(&mut self.message, key, value)?,
             }
         }
         Ok(())
@@ -166,7 +169,7 @@ impl Choice {
         let known = self.calls.entry(index).or_default();
         for member in call {
             if member.key != "index" {
-                merge(known, &member.key, member.value);
+                merge(known, &member.key, member.value)?;
             }
         }
         Ok(())
@@ -175,7 +178,8 @@ impl Choice {
     fn into_json(mut self, index: u64) -> Json<'static> {
         if !self.calls.is_empty() {
             let calls = self.calls.into_values().map(Json::Object).collect();
-            replace(&mut self.message, "tool_calls", Json::Array(calls));
+            self.message.retain(|field| field.key != "tool_calls");
+            self.message.push(Member::new("tool_calls", Json::Array(calls)));
         }
         let mut choice = vec![
             Member::new("index", Json::Number(index.to_string().into())),
@@ -192,18 +196,19 @@ fn call_id<'m>(call: &'m [Member<'_>]) -> Option<&'m str> {
 }
 
 /// The last value that is not null counts.
-fn replace(members: &mut Members<'static>, key: &str, value: Json<'_>) {
+fn replace(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
     match members.iter_mut().find(|member| member.key == key) {
         Some(_) if value.is_null() => {}
         Some(known) => known.value = value.into_owned(),
-        None => members.push(Member::new(key.to_owned(), value.into_owned())),
+        None => add(members, key, value)?,
     }
+    Ok(())
 }
 
 /// The rules for deltas, see the module.
-fn merge(members: &mut Members<'static>, key: &str, value: Json<'_>) {
+fn merge(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
     let Some(known) = members.iter_mut().find(|member| member.key == key) else {
-        return members.push(Member::new(key.to_owned(), value.into_owned()));
+        return add(members, key, value);
     };
     match (&mut known.value, value) {
         (_, Json::Null) => {}
@@ -211,10 +216,17 @@ fn merge(members: &mut Members<'static>, key: &str, value: Json<'_>) {
         (Json::String(known), Json::String(text)) if !WHOLE.contains(&key) => known.to_mut().push_str(&text),
         (Json::Array(known), Json::Array(items)) => known.extend(items.into_iter().map(Json::into_owned)),
         (Json::Object(known), Json::Object(fields)) => {
-            for field in fields {
-                merge(known, &field.key, field.value);
-            }
+            fields.into_iter().try_for_each(|field| merge(known, &field.key, field.value))?;
         }
         (slot, value) => *slot = value.into_owned(),
     }
+    Ok(())
+}
+
+fn add(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
+    if members.len() >= MAX_FIELDS {
+        return Err(Incomplete::Malformed);
+    }
+    members.push(Member::new(key.to_owned(), value.into_owned()));
+    Ok(())
 }

@@ -8,6 +8,9 @@ use bytes::Bytes;
 use std::fmt;
 use std::ops::Range;
 
+/// Most values in an answer: 2,048 vectors of 3,072 dimensions, the most that one request can ask for, are six million.
+const MAX_VALUES: usize = 8 << 20;
+
 /// A request to `/v1/embeddings`, with the caller's bytes.
 #[derive(Clone)]
 pub struct EmbeddingsRequest {
@@ -95,7 +98,9 @@ impl Embeddings {
     /// # Errors
     /// It is not a list of exactly that many vectors.
     pub fn from_json(body: &[u8], inputs: usize) -> Result<Self, NotStorable> {
-        let Ok(Json::Object(members)) = Json::parse(body) else { return Err(NotStorable::Shape("not an object")) };
+        let Ok(Json::Object(members)) = Json::parse_within(body, MAX_VALUES) else {
+            return Err(NotStorable::Shape("not an object"));
+        };
         if get(&members, "error").is_some_and(|error| !error.is_null()) {
             return Err(NotStorable::Failure);
         }

@@ -14,6 +14,10 @@ use std::ops::Range;
 /// Deepest nesting that is read; recursion is bounded by it.
 pub(crate) const MAX_DEPTH: usize = 128;
 
+/// Most values in one text. A value takes at least 24 bytes here and 2 in a body, so a body of nothing but `0,0,0,..`
+/// would take a dozen times its size in memory; this bounds it to some tens of megabytes.
+pub(crate) const MAX_VALUES: usize = 1 << 20;
+
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json<'a> {
@@ -62,11 +66,16 @@ pub(crate) struct JsonError {
 }
 
 impl<'a> Json<'a> {
-    /// Reads one value and nothing behind it.
+    /// Reads one value of at most [`MAX_VALUES`] values, and nothing behind it.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, JsonError> {
+        Self::parse_within(bytes, MAX_VALUES)
+    }
+
+    /// Reads one value of at most `max_values` values, and nothing behind it.
+    pub(crate) fn parse_within(bytes: &'a [u8], max_values: usize) -> Result<Self, JsonError> {
         let text = std::str::from_utf8(bytes)
             .map_err(|e| JsonError { at: e.valid_up_to(), reason: "the text is not valid UTF-8" })?;
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = Reader { text, at: 0, left: max_values };
         reader.skip_space();
         let value = reader.value(MAX_DEPTH)?;
         reader.skip_space();
@@ -148,6 +157,8 @@ pub(crate) fn duplicate<'m>(members: &'m [Member<'_>]) -> Option<&'m str> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// How many more values may be read.
+    left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -173,6 +184,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Json<'a>, JsonError> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| self.fault("too many values"))?;
         match self.peek() {
             Some(b'"') => self.string().map(Json::String),
             Some(b'{') => self.object(self.deeper(depth)?),

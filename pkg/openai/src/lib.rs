@@ -4,7 +4,7 @@
 //! ([`ChatRequest`]), which bytes of a stream are which event ([`sse`]), and keeps a complete answer in the one form that
 //! can be served as JSON and as a stream ([`Answer`]).
 //!
-//! Bodies are read with a parser of our own ([`json`]) because three things are needed at once that no borrowed tree
+//! Bodies are read with a parser of our own because three things are needed at once that no borrowed tree
 //! gives together: where a value lies in the caller's bytes, numbers as they were written, and refused duplicate keys.
 
 mod accumulator;

@@ -1,7 +1,8 @@
 //! `GET /v1/models` over several providers.
 
-use crate::json::{Json, Members, get};
+use crate::json::{Json, Member, Members, get};
 use bytes::Bytes;
+use std::collections::HashSet;
 
 /// A list of models, each id once.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,30 +23,33 @@ impl ModelList {
     pub fn parse(body: &[u8]) -> Result<Self, NotAModelList> {
         let tree = Json::parse(body).map_err(|_| NotAModelList)?;
         let data = tree.get("data").and_then(Json::as_array).ok_or(NotAModelList)?;
-        let mut list = Self::default();
-        for model in data {
-            if let Json::Object(members) = model.clone().into_owned() {
-                list.insert(members);
-            }
-        }
-        Ok(list)
+        let mut known = HashSet::new();
+        let first =
+            |model: &&Json<'_>| model.get("id").and_then(Json::as_str).is_some_and(|id| known.insert(id.to_owned()));
+        let models = data.iter().filter(first).filter_map(|model| match model.clone().into_owned() {
+            Json::Object(members) => Some(members),
+            _ => None,
+        });
+        Ok(Self { models: models.collect() })
     }
 
     /// Adds a model by name, unless its id is there already. `created` is in seconds since the Unix epoch.
     pub fn push(&mut self, id: &str, owned_by: &str, created: u64) {
-        let field = |key: &'static str, value| crate::json::Member::new(key, value);
-        self.insert(vec![
-            field("id", Json::text(id)),
-            field("object", Json::text("model")),
-            field("created", Json::Number(created.to_string().into())),
-            field("owned_by", Json::text(owned_by)),
+        if self.ids().any(|known| known == id) {
+            return;
+        }
+        self.models.push(vec![
+            Member::new("id", Json::text(id)),
+            Member::new("object", Json::text("model")),
+            Member::new("created", Json::Number(created.to_string().into())),
+            Member::new("owned_by", Json::text(owned_by)),
         ]);
     }
 
     /// The union by id; what is in `self` wins.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
-        let known: std::collections::HashSet<String> = self.ids().map(str::to_owned).collect();
+        let known: HashSet<String> = self.ids().map(str::to_owned).collect();
         self.models.extend(other.models.into_iter().filter(|model| id(model).is_some_and(|id| !known.contains(id))));
         self
     }
@@ -66,12 +70,6 @@ impl ModelList {
         }
         out.extend_from_slice(b"]}");
         out.into()
-    }
-
-    fn insert(&mut self, model: Members<'static>) {
-        if id(&model).is_some_and(|id| self.ids().all(|known| known != id)) {
-            self.models.push(model);
-        }
     }
 }
 

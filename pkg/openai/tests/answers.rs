@@ -399,6 +399,21 @@ fn a_failure_inside_a_stream_spoils_it() {
 }
 
 #[test]
+fn a_stream_of_ever_new_fields_is_given_up() {
+    let many = |count: u32| (0..count).map(|i| (format!("f{i}"), json!(i))).collect::<Value>();
+    assert!(accumulate(1, &[delta(many(1_000)), finish(0, "stop")]).is_ok());
+    assert_eq!(accumulate(1, &[delta(many(200_000)), finish(0, "stop")]), Err(Incomplete::Malformed));
+    assert_eq!(accumulate(1, &[many(200_000), finish(0, "stop")]), Err(Incomplete::Malformed));
+}
+
+#[test]
+fn a_null_among_tool_calls_is_replaced_by_them() {
+    let call = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]);
+    let chunks = [delta(json!({"tool_calls": null})), delta(json!({"tool_calls": call})), finish(0, "tool_calls")];
+    assert_eq!(message(&accumulate(1, &chunks).expect("complete"))["tool_calls"][0]["id"], "a");
+}
+
+#[test]
 fn a_running_stream_tells_model_and_usage() {
     let mut accumulator = Accumulator::new(1);
     assert_eq!((accumulator.model(), accumulator.usage()), (None, None));

@@ -209,6 +209,7 @@ fn a_last_turn_that_is_not_text_is_named_and_stays_in_the_shape() {
     assert_ne!(parse(&last(image("a"))).shape(), parse(&last(image("b"))).shape());
     let blank = |text: &str| key(&parse(&last(json!({"role": "user", "content": text}))));
     assert_ne!(blank(" "), blank("  "));
+    assert_ne!(blank("").0, blank("x").0, "a text that was taken out is not an empty one");
 }
 
 #[test]

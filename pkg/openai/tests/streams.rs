@@ -21,7 +21,7 @@ fn line_ends(end: &str) -> Bytes {
 }
 
 fn decode(pieces: impl IntoIterator<Item = Bytes>) -> Vec<Event> {
-    let (mut decoder, mut all) = (Decoder::new(1 << 20), Vec::new());
+    let (mut decoder, mut all) = (Decoder::new(4 << 20), Vec::new());
     for piece in pieces {
         decoder.push(piece);
         while let Some(event) = decoder.next_event().expect("short events") {
@@ -227,6 +227,16 @@ fn an_event_without_end_is_refused_once_it_is_too_long() {
     assert_eq!(splitter.next_run(), Err(TooLong { limit: 64 }), "and stays refused");
     assert_eq!(decoder.next_event().expect("short").expect("an event").data, "1");
     assert_eq!(decoder.next_event(), Err(TooLong { limit: 64 }));
+}
+
+#[test]
+fn an_event_of_very_many_lines_is_one_event() {
+    let lines = 300_000;
+    let stream = "data:x\n".repeat(lines) + "\n";
+    assert_eq!(decode([Bytes::from(stream.clone())])[0].data.len(), 2 * lines - 1);
+    let mut splitter = Splitter::new(4 << 20, 1);
+    splitter.push(stream.into());
+    assert_eq!(splitter.next_run().expect("short").map(|run| run.events), Some(1));
 }
 
 #[test]

@@ -93,6 +93,16 @@ fn numbers_stay_as_they_were_written() {
 }
 
 #[test]
+fn numbers_follow_the_grammar() {
+    for bad in ["-", "1.", ".5", "1.e1", "1e", "1e+", "+1", "01", "-01", "00", "0x1", "1_0", "NaN", "Infinity", "1-"] {
+        assert!(Json::parse(bad.as_bytes()).is_err(), "{bad}");
+    }
+    for good in ["0", "-0", "0.0", "10", "1e1", "1E+01", "-1.5e-10"] {
+        assert_eq!(Json::parse(good.as_bytes()), Ok(Json::Number(good.into())));
+    }
+}
+
+#[test]
 fn spans_are_the_bytes_of_the_value() {
     let text = r#" { "a" : "x\u0041" , "b":[1, {"c" : -2.5e3 }] ,"d":null}"#;
     let json = Json::parse(text.as_bytes()).expect("JSON");
@@ -108,6 +118,14 @@ fn nesting_has_a_limit_and_no_depth_crashes() {
     assert_eq!(reason(&nested(MAX_DEPTH + 1)), "nested too deeply");
     assert_eq!(reason(&"[".repeat(1_000_000)), "nested too deeply");
     assert_eq!(reason(&"{\"a\":".repeat(1_000_000)), "nested too deeply");
+}
+
+#[test]
+fn the_number_of_values_has_a_limit() {
+    let zeros = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+    assert!(Json::parse(zeros(MAX_VALUES - 1).as_bytes()).is_ok(), "the array counts too");
+    assert_eq!(reason(&zeros(MAX_VALUES)), "too many values");
+    assert!(Json::parse_within(zeros(MAX_VALUES).as_bytes(), 2 * MAX_VALUES).is_ok());
 }
 
 #[test]

@@ -59,12 +59,13 @@ impl Classifier {
         let (mut data, mut failure): (Option<Cow<'_, [u8]>>, bool) = (None, false);
         for line in lines(raw) {
             match field(line) {
-                (b"data", value) => {
-                    data = Some(match data {
-                        None => Cow::Borrowed(value),
-                        Some(first) => Cow::Owned([&first[..], b"\n", value].concat()),
-                    });
-                }
+                (b"data", value) => match &mut data {
+                    None => data = Some(Cow::Borrowed(value)),
+                    Some(data) => {
+                        data.to_mut().push(b'\n');
+                        data.to_mut().extend_from_slice(value);
+                    }
+                },
                 (b"event", value) => failure = value == b"error",
                 _ => {}
             }
