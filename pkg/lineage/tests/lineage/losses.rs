@@ -71,6 +71,23 @@ fn a_log_that_promises_strict_cannot_excuse_itself() {
 }
 
 #[test]
+fn a_recovery_does_not_excuse_the_deletion_of_what_was_written_over_the_loss() {
+    for found in [TAIL, NAMED, Recovery { lost_tail_possible: true, ..NAMED }] {
+        let (mut log, _) = power_loss("spool", &found);
+        log.records.drain(9..11);
+        ends(&verify(&log.keys(), &log.records), Code::Gap as u8);
+    }
+}
+
+#[test]
+fn an_anchor_behind_lost_leaves_is_said_to_be_unchecked() {
+    let (log, _) = damaged_middle(Some((4, 5)), false);
+    let report = verify_with(&log.keys(), &log.records, |v| v.anchor(log.log, log.tree.head()));
+    assert_eq!((report.exit_code(), report.pins), (0, 0), "{report}");
+    assert!(report.to_string().contains(&format!("not checked: the anchor of log {} at size", log.log)), "{report}");
+}
+
+#[test]
 fn a_receipt_of_a_later_epoch_for_the_same_seq_is_found() {
     let (log, _) = power_loss("spool", &TAIL);
     ends(&verify_with(&log.keys(), &log.records, |v| v.receipt(receipt(&log.records[9]))), 0);
