@@ -108,9 +108,12 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// The key of these 32 bytes; none if they are no curve point, or one of small order that anyone could sign for.
+    /// The key of these 32 bytes; none if they are no curve point, not the one encoding of it, or of small order, so that
+    /// anyone could sign for it.
     pub fn from_bytes(bytes: [u8; 32]) -> Option<Self> {
-        VerifyingKey::from_bytes(&bytes).ok().filter(|key| !key.is_weak()).map(|_| Self(bytes))
+        let key = VerifyingKey::from_bytes(&bytes).ok()?;
+        let canonical = key.to_edwards().compress().to_bytes() == bytes;
+        (canonical && !key.is_weak()).then_some(Self(bytes))
     }
 
     /// The 32 bytes of RFC 8032.

@@ -176,3 +176,38 @@ fn expand(prk: &hmac::Key, info: &[&[u8]]) -> [u8; 32] {
     mac.update(&[1]);
     mac.sign().as_ref().try_into().expect("HMAC-SHA-256 has 32 bytes")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex;
+
+    fn block(prk: &str, info: &[u8]) -> String {
+        let prk: [u8; 32] = hex::array(prk).expect("32 bytes");
+        let (front, back) = info.split_at(info.len() / 2);
+        hex::text(&expand(&hmac::Key::new(hmac::HMAC_SHA256, &prk), &[front, back]))
+    }
+
+    #[test]
+    fn expand_gives_the_first_block_of_the_vectors_in_rfc_5869() {
+        let info: Vec<u8> = (0xf0..=0xf9).collect();
+        assert_eq!(
+            block("077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5", &info),
+            "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf"
+        );
+        assert_eq!(
+            block("19ef24a32c717b167f33a91d6f648bdf96596776afdb6377ac434c1c293ccb04", &[]),
+            "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d"
+        );
+    }
+
+    #[test]
+    fn fingerprints_are_equal_for_equal_content_under_one_key_and_label_only() {
+        let (one, two) =
+            (TenantKey::from_bytes(Zeroizing::new([1; 32])), TenantKey::from_bytes(Zeroizing::new([2; 32])));
+        let made = one.fingerprint("answer", b"text");
+        assert_eq!(made, TenantKey::from_bytes(Zeroizing::new(*one.expose())).fingerprint("answer", b"text"));
+        assert_ne!(made, two.fingerprint("answer", b"text"));
+        assert_ne!(made, one.fingerprint("request", b"text"));
+    }
+}

@@ -40,10 +40,10 @@ pub(super) enum Control {
         origin: String,
         strict: bool,
     },
-    /// Seqs, both included, that are gone or, with an open end, may be.
+    /// Seqs, both included, that are gone, and the seq from which on more may be.
     Recovery {
         lost: Option<(u64, u64)>,
-        certain: bool,
+        tail: Option<u64>,
     },
     Gap {
         from: u64,
@@ -109,8 +109,7 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
         Kind::Recovery => {
             let tail = flag("lost_tail_possible").ok_or("control.lost_tail_possible")?;
             let survived = number("last_seq").map_or(0, |seq| seq + 1);
-            let range = number("lost_from").zip(number("lost_to"));
-            Control::Recovery { lost: if tail { Some((survived, u64::MAX)) } else { range }, certain: range.is_some() }
+            Control::Recovery { lost: number("lost_from").zip(number("lost_to")), tail: tail.then_some(survived) }
         }
         Kind::Gap if number("count").is_some() => Control::Unrecorded { count: number("count").unwrap_or_default() },
         Kind::Gap => Control::Gap {

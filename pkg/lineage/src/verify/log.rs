@@ -56,6 +56,8 @@ pub(super) struct Opened {
 /// Seqs, both included, that a signed record says are gone.
 #[derive(Debug)]
 pub(super) struct Loss {
+    /// Where it is declared.
+    pub(super) seq: u64,
     pub(super) epoch: u32,
     pub(super) from: u64,
     pub(super) to: u64,
@@ -219,16 +221,19 @@ impl Log {
     fn act(&mut self, seq: u64, facts: &Facts) {
         let epoch = facts.epoch;
         match &facts.control {
-            Control::Recovery { lost: Some((from, to)), certain } => {
-                let (from, to, certain) = (*from, *to, *certain);
-                self.losses.push(Loss { epoch, from, to, gap: false, certain, leaves: Vec::new() });
+            Control::Recovery { lost, tail } => {
+                let named = lost.map(|(from, to)| (from, to, true));
+                let possible = tail.map(|from| (from, u64::MAX, false));
+                for (from, to, certain) in named.into_iter().chain(possible) {
+                    self.losses.push(Loss { seq, epoch, from, to, gap: false, certain, leaves: Vec::new() });
+                }
             }
-            Control::Gap { from, to, leaves } if *to < seq => {
-                let leaves = leaves.clone();
-                self.losses.push(Loss { epoch, from: *from, to: *to, gap: true, certain: true, leaves });
+            Control::Gap { from, to, leaves } => {
+                let (from, to, leaves) = (*from, *to, leaves.clone());
+                self.losses.push(Loss { seq, epoch, from, to, gap: true, certain: true, leaves });
             }
-            Control::Unrecorded { count } => self.unrecorded += count,
-            Control::Gap { .. } | Control::Recovery { .. } | Control::Open { .. } | Control::None => {}
+            Control::Unrecorded { count } => self.unrecorded = self.unrecorded.saturating_add(*count),
+            Control::Open { .. } | Control::None => {}
         }
         self.sealed |= facts.columns.kind == Kind::LogSeal;
     }

@@ -1,0 +1,9 @@
+//! Records are written, moved, lost and tampered with; the verifier says what is left of them.
+
+mod forms;
+mod golden;
+mod losses;
+mod properties;
+mod sample;
+mod tamper;
+mod truth;
