@@ -7,6 +7,7 @@ use super::token::Token;
 /// Brings movable parts into their canonical place. Senses are set.
 pub(super) fn canonical(tokens: &mut Vec<Token<'_>>) {
     personas(tokens);
+    means(tokens);
     inverted(tokens);
     front_to_end(tokens);
     from_before_to(tokens);
@@ -25,6 +26,15 @@ fn personas(tokens: &mut [Token<'_>]) {
             token.class = Some(Class::Persona);
         }
         inside &= !token.ends;
+    }
+}
+
+/// "using Perl" and "with Perl" are "in Perl": one language is written in, whatever the preposition.
+fn means(tokens: &mut [Token<'_>]) {
+    for at in 1..tokens.len() {
+        if tokens[at].class() == Class::Language && tokens[at - 1].is_any(&["using", "with"]) {
+            tokens[at - 1] = Token { class: Some(Class::Preposition), ..Token::word("in".into()) };
+        }
     }
 }
 

@@ -244,12 +244,16 @@ fn with_sense(mut token: Token<'_>) -> Token<'_> {
 
 /// Frames whose words stand around their subject: "what does X mean", "how much does X cost", "turn X on".
 fn split_frames(tokens: &mut Vec<Token<'_>>) {
-    const AROUND: [(&[&str], &str, &[&str]); 4] = [
+    const AROUND: [(&[&str], &str, &[&str]); 5] = [
+        (&["what", "does", "the", "word"], "mean", &["what", "is", "meaning", "of"]),
         (&["what", "does"], "mean", &["what", "is", "meaning", "of"]),
         (&["what", "do"], "mean", &["what", "is", "meaning", "of"]),
         (&["how", "much", "does"], "cost", &["what", "is", "cost", "of"]),
         (&["how", "much", "does"], "weigh", &["what", "is", "weight", "of"]),
     ];
+    if tokens.len() > 2 && tokens[0].is_any(QUESTION_WORDS) && tokens[1].is_any(&["exactly", "actually"]) {
+        tokens.remove(1); // adds stress, not meaning
+    }
     let Some(last) = tokens.last() else { return };
     let fitting = AROUND.into_iter().find(|(front, back, _)| {
         last.is(back)
@@ -272,6 +276,32 @@ fn particles(tokens: &mut [Token<'_>]) {
         let ends = std::mem::take(&mut tokens[at].ends);
         tokens[verb + 1..=at].rotate_right(1);
         tokens[at].ends = ends;
+    }
+}
+
+/// A bare noun phrase with "of" ("boiling point of water") asks what it is.
+pub(super) fn bare(tokens: &mut Vec<Token<'_>>) {
+    let names = |token: &Token<'_>| {
+        !token.ends
+            && matches!(token.class(), Class::Word | Class::Filler | Class::Preposition)
+            && !token.is_any(&["is", "are", "am", "do", "does"])
+    };
+    let Some((last, body)) = tokens.split_last() else { return };
+    let article = usize::from(tokens[0].is_any(&["the", "a", "an"]));
+    let noun = tokens.get(article).is_some_and(|first| first.class.is_none() && first.sense.is_none());
+    let plain = Token { ends: false, ..last.clone() };
+    if noun && tokens.iter().any(|token| token.is("of")) && body.iter().all(names) && names(&plain) {
+        let asked = ["what", "is"].into_iter().map(|word| with_sense(Token::word(Cow::Borrowed(word))));
+        tokens.splice(..0, asked);
+    }
+}
+
+/// In a how-to question "my router" is any router.
+pub(super) fn anybodys(tokens: &mut [Token<'_>]) {
+    if tokens.iter().any(|token| token.class() == Class::Intent && token.is("how-to")) {
+        for token in tokens.iter_mut().filter(|token| token.is_any(&["my", "your", "our"])) {
+            *token = Token { ends: token.ends, ..with_sense(Token::word(Cow::Borrowed("a"))) };
+        }
     }
 }
 
