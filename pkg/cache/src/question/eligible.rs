@@ -342,11 +342,11 @@ fn personal(tokens: &[Token<'_>]) -> bool {
         || tokens
             .windows(3)
             .any(|three| three[0].is("how") && (three[1].is("do") || three[1].is_any(&helper)) && speaks(&three[2]));
+    let needed = |three: &[Token<'_>]| three[0].is("do") && speaks(&three[1]) && three[2].is("need");
+    let owed = |three: &[Token<'_>]| three[0].is("do") && speaks(&three[1]) && three[2].is_any(&["have", "do"]);
     let advice = tokens.windows(2).any(|pair| pair[0].is_any(&helper) && speaks(&pair[1]))
-        || tokens
-            .windows(3)
-            .any(|three| three[0].is("do") && speaks(&three[1]) && three[2].is_any(&["need", "have", "do"]))
-            && tokens.iter().any(|token| token.is("to") || token.is("if"));
+        || tokens.windows(3).any(needed)
+        || (tokens.windows(3).any(owed) && tokens.iter().any(|token| token.is_any(&["to", "if"])));
     let child = |at: usize| {
         tokens.get(at + 1).is_some_and(|next| next.is("am")) && at > 0 && tokens[at - 1].is_any(&["like", "if"])
     };

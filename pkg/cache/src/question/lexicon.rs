@@ -141,6 +141,7 @@ fn build() -> Words {
     for word in synonyms::VERBS.split_whitespace() {
         let class = words.get(word).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
         let canon = words.get(word).and_then(|slot| slot.sense).map_or(word, |sense| sense.canon);
+        add(&mut words, word, Sense { class, canon, degree: None, gerund: false });
         add_gerund(&mut words, word, class, canon);
     }
     for word in synonyms::ADJECTIVES.split_whitespace() {
@@ -196,4 +197,28 @@ fn add_degrees(words: &mut Words, word: &'static str) {
 /// The table lives as long as the process, so its generated forms may as well.
 fn leaked(form: String) -> &'static str {
     Box::leak(form.into_boxed_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_synonyms_are_opposites() {
+        for &(one, other) in antonyms::ANTONYMS {
+            let (one, other) = (sense(one).expect("in the table"), sense(other).expect("in the table"));
+            assert_ne!(one.canon, other.canon);
+        }
+    }
+
+    #[test]
+    fn inflected_opposites_stay_opposites() {
+        for (one, other) in
+            [("enables", "disables"), ("included", "excluded"), ("encrypting", "decrypting"), ("cheaper", "cheap")]
+        {
+            let (one, other) = (sense(one).expect("generated"), sense(other).expect("generated"));
+            assert_eq!((one.class, other.class), (Class::Polar, Class::Polar));
+            assert_ne!((one.canon, one.degree), (other.canon, other.degree));
+        }
+    }
 }

@@ -54,7 +54,9 @@ impl Question {
         tokens.drain(..asking.start);
         eligible::judge(&tokens)?;
         let mut tokens = value::merge(rewrite::phrases(tokens));
+        rewrite::anybodys(&mut tokens);
         rewrite::possessive(&mut tokens);
+        rewrite::bare(&mut tokens);
         order::canonical(&mut tokens);
         Features::of(&tokens).map(|features| Self { features })
     }

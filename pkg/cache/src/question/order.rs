@@ -7,6 +7,8 @@ use super::token::Token;
 /// Brings movable parts into their canonical place. Senses are set.
 pub(super) fn canonical(tokens: &mut Vec<Token<'_>>) {
     personas(tokens);
+    means(tokens);
+    inverted(tokens);
     front_to_end(tokens);
     from_before_to(tokens);
     symmetric(tokens);
@@ -24,6 +26,26 @@ fn personas(tokens: &mut [Token<'_>]) {
             token.class = Some(Class::Persona);
         }
         inside &= !token.ends;
+    }
+}
+
+/// "using Perl" and "with Perl" are "in Perl": one language is written in, whatever the preposition.
+fn means(tokens: &mut [Token<'_>]) {
+    for at in 1..tokens.len() {
+        if tokens[at].class() == Class::Language && tokens[at - 1].is_any(&["using", "with"]) {
+            tokens[at - 1] = Token { class: Some(Class::Preposition), ..Token::word("in".into()) };
+        }
+    }
+}
+
+/// "how penguins can swim" → "how can penguins swim", as a question embedded in a request reads.
+fn inverted(tokens: &mut [Token<'_>]) {
+    if tokens.first().is_some_and(|token| token.is_any(&["how", "why", "when", "where"])) {
+        let modal = tokens.iter().take(5).position(|token| matches!(token.class(), Class::Modal));
+        let subject = |token: &Token<'_>| matches!(token.class(), Class::Word | Class::Filler) && !token.ends;
+        if let Some(modal) = modal.filter(|&at| at > 1 && tokens[1..at].iter().all(subject)) {
+            tokens[1..=modal].rotate_right(1);
+        }
     }
 }
 
@@ -65,6 +87,9 @@ fn from_before_to(tokens: &mut [Token<'_>]) {
 /// The sides of "between A and B", "compare A and B" and "A versus B" stand in the order of their text.
 fn symmetric(tokens: &mut [Token<'_>]) {
     let joint = |class: Class| matches!(class, Class::Connective | Class::Preposition | Class::Intent);
+    if tokens.iter().any(|token| token.is_any(&["ratio", "proportion", "quotient", "conversion"])) {
+        return; // these are of the first to the second
+    }
     let middle = tokens.iter().position(|token| token.is_any(&["versus", "vs"]));
     let (start, middle) = if let Some(middle) = middle {
         let left = tokens[..middle].iter().rev().take_while(|token| !joint(token.class()) && !token.ends).count();
@@ -79,7 +104,12 @@ fn symmetric(tokens: &mut [Token<'_>]) {
     let right = tokens[middle + 1..].iter().take_while(|token| !joint(token.class())).count();
     let clause = tokens[middle + 1..].iter().position(|token| token.ends).map_or(right, |at| right.min(at + 1));
     let stop = middle + 1 + clause;
-    if start == middle || clause == 0 || tokens[start..middle].iter().any(|token| joint(token.class()) || token.ends) {
+    let one_sided = start > 0 && tokens[middle].is_any(&["versus", "vs"]); // "advantages of A versus B"
+    if start == middle
+        || clause == 0
+        || one_sided
+        || tokens[start..middle].iter().any(|token| joint(token.class()) || token.ends)
+    {
         return;
     }
     if tokens[middle].is_any(&["with", "to"]) {

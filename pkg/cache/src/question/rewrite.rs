@@ -5,8 +5,8 @@ use super::token::Token;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Openings that ask nothing, longest first where one begins another.
-const OPENINGS: &[&str] = &[
+/// Greetings and fillers: they open a question only if a break or the question itself follows ("Good morning in Dutch").
+const GREETINGS: &[&str] = &[
     "hi there",
     "hello there",
     "hey there",
@@ -22,8 +22,6 @@ const OPENINGS: &[&str] = &[
     "sorry",
     "thank you",
     "thanks",
-    "please",
-    "kindly",
     "ok",
     "okay",
     "OK",
@@ -32,10 +30,17 @@ const OPENINGS: &[&str] = &[
     "so",
     "um",
     "quick question",
+    "question",
     "i have a question",
     "my question is",
     "just curious",
     "i am curious",
+];
+
+/// Openings that ask for an answer and nothing else.
+const OPENINGS: &[&str] = &[
+    "please",
+    "kindly",
     "i would like to know",
     "i want to know",
     "i need to know",
@@ -147,12 +152,24 @@ fn opening(tokens: &[Token<'_>]) -> Option<usize> {
     if first.is_any(&["explain", "describe"]) {
         return tokens.get(1)?.is_any(QUESTION_WORDS).then_some(1).filter(|_| !begins_how_to(&tokens[1..]));
     }
-    let used = OPENINGS.iter().find_map(|phrase| begins(tokens, phrase))?;
-    let greeting = first.is_any(&["hi", "hello", "hey", "HI", "good"]);
-    let after = used + usize::from(greeting && named(&tokens[used - 1..]));
-    let asks = first.is_any(&["tell", "let", "do", "i"])
-        && tokens.get(after).is_some_and(|next| next.is_any(&["if", "whether"]));
-    Some(after + usize::from(asks))
+    if let Some(used) = GREETINGS.iter().find_map(|phrase| begins(tokens, phrase)) {
+        let asks = |at: usize| tokens.get(at).is_some_and(begins_question);
+        let name = usize::from(named(&tokens[used - 1..]));
+        let polite = tokens.len() > used && tokens[used - 1].ends && !tokens[used - 1].colon;
+        let alone = tokens.len() == used;
+        return (alone || polite || asks(used) || name > 0 && asks(used + name)).then_some(used + name);
+    }
+    let used = OPENINGS.iter().find_map(|phrase| begins(tokens, phrase)).filter(|&used| !tokens[used - 1].colon)?;
+    let embedded = first.is_any(&["tell", "let", "do", "i"])
+        && tokens.get(used).is_some_and(|next| next.is_any(&["if", "whether"]));
+    Some(used + usize::from(embedded))
+}
+
+/// A word that a question or request begins with.
+fn begins_question(token: &Token<'_>) -> bool {
+    token.is_any(QUESTION_WORDS)
+        || token.is_any(&REQUESTS)
+        || token.is_any(&["i", "please", "is", "are", "do", "does", "did", "tell"])
 }
 
 /// `how to`, which the phrase table handles.
@@ -162,19 +179,28 @@ fn begins_how_to(tokens: &[Token<'_>]) -> bool {
 
 /// A greeting with a name behind it: "Hi Anna, ...".
 fn named(tokens: &[Token<'_>]) -> bool {
-    tokens.len() > 2 && !tokens[0].ends && tokens[1].ends && tokens[1].sense.is_none() && tokens[1].class.is_none()
+    tokens.len() > 2
+        && !tokens[0].ends
+        && tokens[1].ends
+        && tokens[1].class.is_none()
+        && lexicon::sense(&tokens[1].text).is_none()
 }
 
-/// How many tokens at the end ask nothing.
+/// How many tokens at the end ask nothing. Without a break before it, only "please" is politeness, and not where it is
+/// the thing asked about ("how do you say please").
 fn closing(tokens: &[Token<'_>]) -> Option<usize> {
-    CLOSINGS
-        .iter()
-        .filter_map(|phrase| {
-            let words = phrase.split(' ').count();
-            let at = tokens.len().checked_sub(words)?;
-            begins(&tokens[at..], phrase)
-        })
-        .max()
+    const NAMES_A_WORD: &[&str] =
+        &["say", "word", "words", "for", "of", "to", "with", "write", "spell", "translate", "is", "mean"];
+    let used = CLOSINGS.iter().filter_map(|phrase| {
+        let words = phrase.split(' ').count();
+        begins(&tokens[tokens.len().checked_sub(words)?..], phrase)
+    });
+    let used = used.max()?;
+    let before = tokens.len().checked_sub(used + 1).map(|at| &tokens[at]);
+    let apart = before.is_none_or(|token| token.ends && !token.colon);
+    let polite = tokens[tokens.len() - used].is("please")
+        && before.is_some_and(|token| !token.colon && !token.is_any(NAMES_A_WORD));
+    (apart || polite).then_some(used)
 }
 
 /// Replaces phrases by what they say, and gives every word its sense.
@@ -218,12 +244,16 @@ fn with_sense(mut token: Token<'_>) -> Token<'_> {
 
 /// Frames whose words stand around their subject: "what does X mean", "how much does X cost", "turn X on".
 fn split_frames(tokens: &mut Vec<Token<'_>>) {
-    const AROUND: [(&[&str], &str, &[&str]); 4] = [
-        (&["what", "does"], "mean", &["define"]),
-        (&["what", "do"], "mean", &["define"]),
-        (&["how", "much", "does"], "cost", &["what", "cost", "of"]),
-        (&["how", "much", "does"], "weigh", &["what", "weight", "of"]),
+    const AROUND: [(&[&str], &str, &[&str]); 5] = [
+        (&["what", "does", "the", "word"], "mean", &["what", "is", "meaning", "of"]),
+        (&["what", "does"], "mean", &["what", "is", "meaning", "of"]),
+        (&["what", "do"], "mean", &["what", "is", "meaning", "of"]),
+        (&["how", "much", "does"], "cost", &["what", "is", "cost", "of"]),
+        (&["how", "much", "does"], "weigh", &["what", "is", "weight", "of"]),
     ];
+    if tokens.len() > 2 && tokens[0].is_any(QUESTION_WORDS) && tokens[1].is_any(&["exactly", "actually"]) {
+        tokens.remove(1); // adds stress, not meaning
+    }
     let Some(last) = tokens.last() else { return };
     let fitting = AROUND.into_iter().find(|(front, back, _)| {
         last.is(back)
@@ -246,6 +276,32 @@ fn particles(tokens: &mut [Token<'_>]) {
         let ends = std::mem::take(&mut tokens[at].ends);
         tokens[verb + 1..=at].rotate_right(1);
         tokens[at].ends = ends;
+    }
+}
+
+/// A bare noun phrase with "of" ("boiling point of water") asks what it is.
+pub(super) fn bare(tokens: &mut Vec<Token<'_>>) {
+    let names = |token: &Token<'_>| {
+        !token.ends
+            && matches!(token.class(), Class::Word | Class::Filler | Class::Preposition)
+            && !token.is_any(&["is", "are", "am", "do", "does"])
+    };
+    let Some((last, body)) = tokens.split_last() else { return };
+    let article = usize::from(tokens[0].is_any(&["the", "a", "an"]));
+    let noun = tokens.get(article).is_some_and(|first| first.class.is_none() && first.sense.is_none());
+    let plain = Token { ends: false, ..last.clone() };
+    if noun && tokens.iter().any(|token| token.is("of")) && body.iter().all(names) && names(&plain) {
+        let asked = ["what", "is"].into_iter().map(|word| with_sense(Token::word(Cow::Borrowed(word))));
+        tokens.splice(..0, asked);
+    }
+}
+
+/// In a how-to question "my router" is any router.
+pub(super) fn anybodys(tokens: &mut [Token<'_>]) {
+    if tokens.iter().any(|token| token.class() == Class::Intent && token.is("how-to")) {
+        for token in tokens.iter_mut().filter(|token| token.is_any(&["my", "your", "our"])) {
+            *token = Token { ends: token.ends, ..with_sense(Token::word(Cow::Borrowed("a"))) };
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Regular English inflection, just as much as the rules need.
 
 use super::tables::PLURALS_OF_THEIR_OWN;
+use std::borrow::Cow;
 
 /// Whether the word ends in consonant, vowel, consonant, so that endings double its last letter.
 fn doubles(word: &str) -> bool {
@@ -56,23 +57,20 @@ pub(super) fn degrees(word: &str) -> (String, String) {
     }
 }
 
-/// The singular of a regular plural: the word and an ending to put behind it. Names and nouns whose plural means
-/// something else stay as they are.
-pub(super) fn singular(word: &str) -> (&str, &'static str) {
+/// The singular of a regular plural. Nouns whose plural means something else stay as they are.
+pub(super) fn singular(word: &str) -> Cow<'_, str> {
     let other = |end: &str| word.ends_with(end);
-    if word.len() < 4 || !other("s") || other("ss") || other("us") || other("is") || !word.is_ascii() {
-        return (word, "");
-    }
-    if PLURALS_OF_THEIR_OWN.contains(&word) {
-        return (word, "");
+    let invariant = word.len() < 4 || !other("s") || other("ss") || other("us") || other("is") || !word.is_ascii();
+    if invariant || PLURALS_OF_THEIR_OWN.contains(&word) {
+        return Cow::Borrowed(word);
     }
     let cut = |n: usize| &word[..word.len() - n];
     if word.len() > 4 && other("ies") {
-        (cut(3), "y")
+        Cow::Owned(format!("{}y", cut(3)))
     } else if other("sses") || other("xes") || other("ches") || other("shes") || other("zzes") {
-        (cut(2), "")
+        Cow::Borrowed(cut(2))
     } else {
-        (cut(1), "")
+        Cow::Borrowed(cut(1))
     }
 }
 
@@ -90,10 +88,7 @@ mod tests {
 
     #[test]
     fn a_plural_that_is_another_word_has_no_singular() {
-        assert_eq!([singular("cats"), singular("boxes"), singular("cities")], [("cat", ""), ("box", ""), ("cit", "y")]);
-        assert_eq!(
-            [singular("news"), singular("paris"), singular("glass")],
-            [("news", ""), ("paris", ""), ("glass", "")]
-        );
+        assert_eq!([singular("cats"), singular("boxes"), singular("cities")], ["cat", "box", "city"]);
+        assert_eq!([singular("news"), singular("paris"), singular("glass")], ["news", "paris", "glass"]);
     }
 }

@@ -120,7 +120,8 @@ pub(super) const VERBS: &str = "use make set get find install write create build
     calculate measure cook boil bake clean wash fix repair remove delete add update reset learn teach grow plant cut \
     paint sort merge join split open close connect deploy test debug import export print copy move rename format parse \
     read save store download upload encrypt decrypt start stop restart enable disable apply choose plan prepare improve \
-    reduce increase prevent treat solve compare define explain describe draw design develop handle manage check verify";
+    reduce increase prevent treat solve compare define explain describe draw design develop handle manage check verify name write translate \
+    suggest recommend generate state";
 
 /// Adjectives that form -er and -est.
 pub(super) const ADJECTIVES: &str = "large big small tiny fast quick slow tall short long high low deep wide narrow thick \

@@ -24,8 +24,9 @@ pub(super) const CLASSES: &[(Class, Table)] = &[
     (Class::Unit, UNITS),
 ];
 
-/// Articles, the present copula and "do": they carry grammar, not meaning. Their past is tense and is compared.
-const FILLERS: Table = &[("the", "a, an"), ("is", "are, am"), ("do", "does"), ("please", "kindly")];
+/// Articles, the present copula and "do": they carry grammar. Where the copula stands does not matter, but whether there
+/// is one does ("who is paid", "who paid"), so it is counted. Their past is tense and is compared.
+const FILLERS: Table = &[("the", "a, an"), ("is", "are, am"), ("do", "does")];
 
 /// Words that turn a statement into its opposite.
 const NEGATIONS: Table = &[
@@ -163,7 +164,8 @@ const INTENTS: Table = &[
 
 /// When it holds.
 const TENSES: Table = &[
-    ("past", "was, were, did"),
+    ("was", "were"),
+    ("did", ""),
     ("be", ""),
     ("been", ""),
     ("being", ""),
@@ -323,6 +325,7 @@ const LANGUAGES: Table = &[
     ("kotlin", ""),
     ("swift", ""),
     ("sql", ""),
+    ("css", ""),
     ("bash", ""),
     ("powershell", ""),
     ("haskell", ""),
@@ -468,7 +471,6 @@ pub(super) const PLURALS_OF_THEIR_OWN: &[&str] = &[
     "customs",
     "means",
     "glasses",
-    "works",
     "odds",
     "savings",
     "manners",
@@ -511,11 +513,22 @@ pub(super) const PLURALS_OF_THEIR_OWN: &[&str] = &[
 
 /// Phrases that say the same as shorter ones; both tiers see the replacement.
 pub(super) const REWRITES: &[(&str, &str)] = &[
-    // How-to questions: "I", "you" and "one" stand for anybody.
+    // How-to questions: "I", "you" and "one" stand for anybody, unless "you" may be the one who answers.
     ("how do i", "how-to"),
     ("how do you", "how-to"),
     ("how do we", "how-to"),
     ("how does one", "how-to"),
+    ("how do you feel", "how you feel"),
+    ("how do you know", "how you know"),
+    ("how do you think", "how you think"),
+    ("how do you work", "how you work"),
+    ("how do you learn", "how you learn"),
+    ("how do you remember", "how you remember"),
+    ("how do you decide", "how you decide"),
+    ("how do you differ", "how you differ"),
+    ("how do you protect", "how you protect"),
+    ("how do you like", "how you like"),
+    ("how can you help", "how you can help"),
     ("how can i", "how-to"),
     ("how can you", "how-to"),
     ("how can we", "how-to"),
@@ -532,39 +545,35 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("show how to", "how-to"),
     ("steps to", "how-to"),
     // Definitions.
-    ("what is the meaning of", "define"),
     ("what is the definition of", "define"),
-    ("what is meant by", "define"),
-    ("definition of", "define"),
-    ("meaning of", "define"),
+    ("what is meant by", "what is meaning of"),
     // Measures and makers.
-    ("how tall is", "what height of"),
-    ("how tall are", "what height of"),
-    ("how high is", "what height of"),
-    ("how old is", "what age of"),
-    ("how old are", "what age of"),
-    ("how deep is", "what depth of"),
-    ("how heavy is", "what weight of"),
-    ("how wide is", "what width of"),
-    ("who wrote", "who author of"),
-    ("who authored", "who author of"),
-    ("who was the author of", "who author of"),
-    ("who is the writer of", "who author of"),
-    ("who invented", "who inventor of"),
-    ("who was the inventor of", "who inventor of"),
-    ("who founded", "who founder of"),
-    ("who was the founder of", "who founder of"),
-    ("who discovered", "who discoverer of"),
-    ("who was the discoverer of", "who discoverer of"),
-    ("who painted", "who painter of"),
-    ("who was the painter of", "who painter of"),
-    ("who composed", "who composer of"),
-    ("who was the composer of", "who composer of"),
-    ("who directed", "who director of"),
-    ("who was the director of", "who director of"),
+    ("how tall is", "what is height of"),
+    ("how tall are", "what is height of"),
+    ("how high is", "what is height of"),
+    ("how old is", "what is age of"),
+    ("how old are", "what is age of"),
+    ("how deep is", "what is depth of"),
+    ("how heavy is", "what is weight of"),
+    ("how wide is", "what is width of"),
+    ("who wrote", "who is author of"),
+    ("who authored", "who is author of"),
+    ("who was the author of", "who is author of"),
+    ("who is the writer of", "who is author of"),
+    ("who invented", "who is inventor of"),
+    ("who was the inventor of", "who is inventor of"),
+    ("who founded", "who is founder of"),
+    ("who was the founder of", "who is founder of"),
+    ("who discovered", "who is discoverer of"),
+    ("who was the discoverer of", "who is discoverer of"),
+    ("who painted", "who is painter of"),
+    ("who was the painter of", "who is painter of"),
+    ("who composed", "who is composer of"),
+    ("who was the composer of", "who is composer of"),
+    ("who directed", "who is director of"),
+    ("who was the director of", "who is director of"),
     ("capital city of", "capital of"),
     // Counting words that belong together.
-    ("what is the number of", "how-many"),
     ("how many", "how-many"),
     ("how much", "how-much"),
     ("how long", "how-long"),
@@ -574,7 +583,10 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("is there", "is"),
     ("there are", "are"),
     ("a few", "some"),
-    ("a little", "little"),
+    ("a little", "a-little"),
+    ("what are some", "what are"),
+    ("is it possible to", "can i"),
+    ("can one", "can i"),
     ("how come", "why"),
     ("what is the reason why", "why"),
     ("what sort of", "what type of"),

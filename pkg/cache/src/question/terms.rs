@@ -5,6 +5,7 @@ use super::lexicon::{CLASSES, Class};
 use super::stem;
 use super::token::Token;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
@@ -18,11 +19,9 @@ pub(crate) struct Term(u64);
 impl Term {
     const PROPER: u64 = 1;
 
-    fn new(class: Class, canon: &[&str], proper: bool) -> Self {
+    fn new(class: Class, canon: &str, proper: bool) -> Self {
         let mut hash = KEYS.build_hasher();
-        for part in canon {
-            hash.write(part.as_bytes());
-        }
+        hash.write(canon.as_bytes());
         Self((hash.finish() << 6) | ((class as u64) << 1) | u64::from(proper))
     }
 
@@ -68,6 +67,10 @@ struct Collector {
     sums: [u64; CLASSES],
     bucket: u64,
     exact: Vec<u8>,
+    /// Number of "is", "are", "am".
+    copulas: u8,
+    /// A superlative makes one of many, so that singular and plural are no longer the same.
+    superlative: bool,
 }
 
 impl Features {
@@ -81,12 +84,19 @@ impl Features {
             sums: [0; CLASSES],
             bucket: 0,
             exact: Vec::with_capacity(160),
+            copulas: 0,
+            superlative: tokens.iter().any(superlative),
         };
-        let mut gerund_is_verb = true;
-        for token in tokens {
-            all.take(token, gerund_is_verb);
-            gerund_is_verb = matches!(token.class(), Class::Preposition) || token.is("how-to");
+        let mut before = None;
+        for (at, token) in tokens.iter().enumerate() {
+            if token.class() == Class::Filler {
+                all.filler(token, tokens.get(at + 1));
+            } else {
+                all.take(token, before);
+            }
+            before = Some(token);
         }
+        all.copulas();
         if all.terms.len() > MAX_TERMS {
             return Err(Ineligible::TooLong);
         }
@@ -109,33 +119,48 @@ impl Features {
 }
 
 impl Collector {
-    /// Adds a token's terms.
-    fn take(&mut self, token: &Token<'_>, gerund_is_verb: bool) {
-        let class = token.class();
-        if class == Class::Filler {
-            return;
+    /// An article is dropped where a noun follows ("vitamin A", "the word a"), the copula is counted, "do" is dropped.
+    fn filler(&mut self, token: &Token<'_>, next: Option<&Token<'_>>) {
+        let noun_follows =
+            next.is_some_and(|next| !token.ends && !matches!(next.class(), Class::Preposition | Class::Connective));
+        match token.sense.map(|sense| sense.canon) {
+            Some("the") if !noun_follows => self.push(Class::Word, &token.text, &token.text, false),
+            Some("is") => self.copulas += 1,
+            _ => {}
         }
+    }
+
+    /// Adds a token's terms. A gerund is its verb behind a preposition and in a how-to question.
+    fn take(&mut self, token: &Token<'_>, before: Option<&Token<'_>>) {
+        let class = token.class();
         let text = token.text.as_ref();
-        let own = token.class.is_some();
-        match token.sense.filter(|_| !own) {
-            Some(sense) => {
+        match (token.class, token.sense) {
+            (Some(_), _) => self.push(class, text, text, token.proper || class == Class::Literal),
+            (None, Some(sense)) => {
                 if let Some(degree) = sense.degree {
-                    self.push(Class::Degree, degree, &[degree], false);
+                    self.push(Class::Degree, degree, degree, false);
                 }
-                let canon = if sense.gerund && !gerund_is_verb { text } else { sense.canon };
+                let verb = before.is_none_or(|before| before.class() == Class::Preposition || before.is("how-to"));
+                let canon = if sense.gerund && !verb { text } else { sense.canon };
                 let exact = if in_bucket(class) && class != Class::Form { canon } else { text };
-                self.push(class, exact, &[canon], token.proper);
+                self.push(class, exact, canon, token.proper);
             }
-            None if !own => {
+            (None, None) => {
                 self.negative_prefix(text);
-                let (head, tail) = stem::singular(text);
-                self.push(class, text, &[head, tail], token.proper);
+                let one = if token.proper || self.superlative { Cow::Borrowed(text) } else { stem::singular(text) };
+                self.push(class, text, &one, token.proper);
             }
-            None => self.push(class, text, &[text], token.proper || class == Class::Literal),
         }
         if token.owner {
-            self.push(Class::Preposition, "'s", &["'s"], false);
+            self.push(Class::Preposition, "'s", "'s", false);
         }
+    }
+
+    /// How often the copula stands, wherever it does.
+    fn copulas(&mut self) {
+        let sum = &mut self.sums[Class::Tense as usize];
+        *sum = sum.wrapping_add(mixed(u64::from(self.copulas)));
+        self.exact.push(self.copulas);
     }
 
     /// "unsafe", "non", "illegible": a prefix that may negate counts as a negation of its own kind.
@@ -143,16 +168,15 @@ impl Collector {
         const PREFIXES: [&str; 7] = ["un", "non", "dis", "in", "im", "ir", "il"];
         let prefix = PREFIXES.into_iter().find(|prefix| text.len() >= prefix.len() + 4 && text.starts_with(prefix));
         if prefix.is_some() || text == "non" {
-            self.push(Class::Negation, "un-", &["un-"], false);
+            self.push(Class::Negation, "un-", "un-", false);
         }
     }
 
-    fn push(&mut self, class: Class, exact: &str, canon: &[&str], proper: bool) {
+    fn push(&mut self, class: Class, exact: &str, canon: &str, proper: bool) {
         let term = Term::new(class, canon, proper);
         self.sums[class as usize] = self.sums[class as usize].wrapping_add(mixed(term.id()));
         if in_bucket(class) {
-            let canonical = canon.iter().fold(class as u64, |hash, part| fnv(hash, part.as_bytes()));
-            self.bucket = self.bucket.wrapping_add(mixed(canonical));
+            self.bucket = self.bucket.wrapping_add(mixed(fnv(class as u64, canon.as_bytes())));
         }
         let length = u16::try_from(exact.len()).expect("a token is shorter than the longest text that is judged");
         self.exact.push(class as u8);
@@ -160,6 +184,12 @@ impl Collector {
         self.exact.extend_from_slice(exact.as_bytes());
         self.terms.push(term);
     }
+}
+
+/// "most", "best", "largest", "first".
+fn superlative(token: &Token<'_>) -> bool {
+    token.is_any(&["most", "least", "best", "worst", "top", "first", "last"])
+        || token.sense.is_some_and(|sense| sense.degree == Some("most"))
 }
 
 /// The classes that must agree as multisets and are cheap to bucket by.

@@ -3,12 +3,13 @@
 //! A word is folded to lower case; a literal keeps its case where case decides the meaning (flags, code, quotes). What
 //! looks like neither is a literal: two unlike literals never match, so an odd token costs a hit and never a wrong one.
 
-use super::lexicon::{Class, Sense};
+use super::lexicon::{self, Class, Sense};
 use super::value;
 use std::borrow::Cow;
 
 /// One token of a question.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one token, never passed on as a set")]
 pub(super) struct Token<'a> {
     /// Normalised text.
     pub(super) text: Cow<'a, str>,
@@ -20,6 +21,8 @@ pub(super) struct Token<'a> {
     pub(super) proper: bool,
     /// A clause ends behind it.
     pub(super) ends: bool,
+    /// A colon stands behind it: what follows is what it is about.
+    pub(super) colon: bool,
     /// It carries a possessive `'s`.
     pub(super) owner: bool,
 }
@@ -27,7 +30,7 @@ pub(super) struct Token<'a> {
 impl<'a> Token<'a> {
     /// A plain word, already in lower case.
     pub(super) const fn word(text: Cow<'a, str>) -> Self {
-        Self { text, class: None, sense: None, proper: false, ends: false, owner: false }
+        Self { text, class: None, sense: None, proper: false, ends: false, colon: false, owner: false }
     }
 
     /// A value or literal.
@@ -52,7 +55,7 @@ impl<'a> Token<'a> {
 }
 
 /// Upper-case spellings that are names where the rest of the text is not shouted, and another word in lower case.
-const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "OK", "NO", "AN", "AS", "ALL"];
+const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "OK", "NO", "AN", "AS", "ALL", "A"];
 
 /// Words after which `'s` is "is", not a possessive.
 const IS_HOSTS: &[&str] =
@@ -118,6 +121,10 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     if core.is_empty() {
         return end_clause(out);
     }
+    if core.ends_with(|c: char| c.is_ascii_digit()) && chunk[core.len()..].starts_with(['!', '\'', '"']) {
+        out.push(Token::value(Class::Literal, &chunk[..=core.len()])); // a factorial, feet, inches
+        return;
+    }
     if !core.contains(char::is_alphanumeric) {
         push_symbol(core, out);
     } else if core.contains(|c: char| c.is_numeric()) {
@@ -135,8 +142,10 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     } else {
         out.push(Token::value(Class::Literal, literal(core)));
     }
-    if core.len() < chunk.len() && chunk[core.len()..].contains(|c| c != '\'') {
-        end_clause(out);
+    let tail = &chunk[core.len()..];
+    if let (true, Some(last)) = (tail.contains(|c| c != '\''), out.last_mut()) {
+        last.ends = true;
+        last.colon = tail.contains(':');
     }
 }
 
@@ -169,11 +178,15 @@ fn trim_end(chunk: &str) -> &str {
     core
 }
 
-/// A run without letters or digits: a dash or bullet ends a clause, `&` is "and", an operator is a literal.
+/// A run without letters or digits: a long dash between words ends a clause, as does a bullet at a line's start; `&` is
+/// "and"; everything else is an operator and a literal, since `6 / 3` is not `6 * 3`.
 fn push_symbol<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
+    let long_dash = matches!(core, "–" | "—" | "--");
+    let behind_value = out.last().is_some_and(|last| last.class.is_some() && !last.ends);
+    let bullet = matches!(core, "-" | "*" | "•") && out.last().is_none_or(|last| last.ends);
     if core == "&" {
         out.push(Token::word(Cow::Borrowed("and")));
-    } else if core.chars().all(|c| "-–—*•|/".contains(c)) {
+    } else if bullet || (long_dash && !behind_value) {
         end_clause(out);
     } else {
         out.push(Token::value(Class::Literal, core));
@@ -195,9 +208,12 @@ fn acronym(core: &str) -> Option<String> {
     Some(if SHOUTED_NAMES.contains(&joined.as_str()) { joined } else { joined.to_lowercase() })
 }
 
-/// A literal keeps its case where programs would: flags, paths, calls, assignments, addresses.
+/// A literal keeps its case where programs would (flags, paths, calls, assignments, addresses), and behind a figure.
 pub(super) fn literal(core: &str) -> Cow<'_, str> {
-    if core.starts_with('-') || core.contains(['_', '(', '$', '/', '\\', '@', ':', '=', '<', '>', '{']) {
+    if core.starts_with('-')
+        || core.starts_with(|c: char| c.is_ascii_digit())
+        || core.contains(['_', '(', '$', '/', '\\', '@', ':', '=', '<', '>', '{'])
+    {
         Cow::Borrowed(core)
     } else {
         lower(core)
@@ -212,18 +228,35 @@ pub(super) fn lower(text: &str) -> Cow<'_, str> {
 
 /// Adds a word, or the words of a contraction.
 fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
-    if !shouting && SHOUTED_NAMES.contains(&part) {
+    let starts_sentence = out.last().is_none_or(|last| last.ends);
+    if !shouting && keeps_case(part, starts_sentence, out.last()) {
         out.push(Token { proper: true, ..Token::word(Cow::Borrowed(part)) });
         return;
     }
     let inner_capital = part.chars().skip(1).any(char::is_uppercase);
-    let starts_sentence = out.last().is_none_or(|last| last.ends);
     let proper = !shouting && (inner_capital || (!starts_sentence && part.starts_with(char::is_uppercase)));
     let text = lower(part);
     match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
         None => out.push(Token { proper, ..Token::word(text) }),
         Some((head, tail)) => push_contraction(head, &tail, proper, out),
     }
+}
+
+/// Where case makes another word: `US` and `us`, the symbols `Co` and `CO`, the units `mW` and `MW` behind a number.
+fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> bool {
+    if !part.starts_with(char::is_uppercase) && part.len() > 4 {
+        return false;
+    }
+    let mut chars = part.chars();
+    let symbol = part.len() == 2 && chars.next().is_some_and(char::is_uppercase) && chars.all(char::is_lowercase);
+    let known = || lexicon::slot(&lower(part)).is_some();
+    let counted = before.is_some_and(|last| last.class == Some(Class::Number) && !last.ends);
+    let unit = counted && part.len() <= 4 && part.contains(char::is_uppercase);
+    (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1))
+        || (symbol && !starts_sentence && !known())
+        || (unit
+            && (part.ends_with('b')
+                || lexicon::unit(&lower(part)).is_none() && !known() && !matches!(part, "AM" | "PM")))
 }
 
 /// `what's` → `what is`, `don't` → `do not`, `france's` → a possessive.

@@ -83,6 +83,12 @@ fn clock(core: &str) -> Option<String> {
     if well_formed { day_time(hour.parse().ok()?, minute.parse().ok()?, half) } else { None }
 }
 
+/// `2` or `02:30` with the half of the day behind it.
+fn half_day(time: &str, half: &str) -> Option<String> {
+    let (hour, minute) = time.split_once(':').unwrap_or((time, "0"));
+    day_time(hour.parse().ok()?, minute.parse().ok()?, Some(half))
+}
+
 /// Canonical `hh:mm`.
 fn day_time(hour: u8, minute: u8, half: Option<&str>) -> Option<String> {
     let hour = match half {
@@ -127,7 +133,7 @@ fn date(year: Option<u16>, month: u8, day: Option<u8>) -> Option<String> {
 
 /// Joins what is written in several words: "twenty five", "5 November 2024", "2 pm", "5 km". Senses are already set.
 pub(super) fn merge(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
-    let spelled = |token: &Token<'_>| matches!(token.class(), Class::Number | Class::Date) || month(token).is_some();
+    let spelled = |token: &Token<'_>| matches!(token.class(), Class::Number | Class::Time) || month(token).is_some();
     if !tokens.iter().any(spelled) {
         return tokens;
     }
@@ -150,15 +156,16 @@ pub(super) fn merge(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
 
 /// A token that a number before it turns into a unit or, together with it, into a time.
 fn after_number<'a>(token: &Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
-    let counted = out.last().filter(|last| last.class == Some(Class::Number) && !last.ends);
+    let counted = out.last().filter(|last| matches!(last.class, Some(Class::Number | Class::Time)) && !last.ends);
     let (Some(last), None) = (counted, token.class) else { return token.clone() };
     if token.is_any(&["am", "pm"])
-        && let Some(time) = last.text.parse().ok().and_then(|hour| day_time(hour, 0, Some(&token.text)))
+        && let Some(time) = half_day(&last.text, &token.text)
     {
         out.pop();
         return Token { ends: token.ends, ..Token::value(Class::Time, time) };
     }
-    match lexicon::unit(&token.text) {
+    let counts = last.class == Some(Class::Number);
+    match lexicon::unit(&token.text).filter(|_| counts) {
         Some(unit) => Token { ends: token.ends, ..Token::value(Class::Unit, unit) },
         None => token.clone(),
     }
@@ -269,4 +276,57 @@ fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     }
     let plain = used == 1 && tokens[0].class.is_some();
     (!plain).then(|| (total.saturating_add(current).to_string(), used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rewrite;
+    use super::super::token::tokens;
+    use super::*;
+
+    /// The values of a text, in canonical form.
+    fn values(text: &str) -> Vec<String> {
+        let merged = merge(rewrite::phrases(tokens(text)));
+        merged
+            .iter()
+            .filter(|token| token.class.is_some())
+            .map(|token| format!("{:?} {}", token.class(), token.text))
+            .collect()
+    }
+
+    #[test]
+    fn writings_of_one_value_have_one_form() {
+        let rows: [(&[&str], &[&str]); 8] = [
+            (
+                &[
+                    "5 November 2024",
+                    "November 5, 2024",
+                    "the 5th of November 2024",
+                    "2024-11-05",
+                    "Nov 5 2024",
+                    "2024/11/05",
+                ],
+                &["Date 2024-11-05"],
+            ),
+            (&["13/11/2024", "11/13/2024", "13 november 2024"], &["Date 2024-11-13"]),
+            (&["November 2024", "nov 2024"], &["Date 2024-11"]),
+            (&["2pm", "2 PM", "2 p.m.", "14:00", "2:00pm", "2:00 pm"], &["Time 14:00"]),
+            (&["12am", "12 a.m.", "0:00"], &["Time 00:00"]),
+            (&["two hundred and five", "205", "205.0"], &["Number 205"]),
+            (&["5 million", "5,000,000", "five million"], &["Number 5000000"]),
+            (&["5km", "5 km", "five kilometers", "5 kilometres"], &["Number 5", "Unit kilometre"]),
+        ];
+        for (writings, canonical) in rows {
+            for text in writings {
+                assert_eq!(values(text), canonical, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_stays_as_written() {
+        for text in ["03/04/2024", "007", "1,00", "1.2.3", "31/31/2024", "25:00", "2:75", "0x1f"] {
+            assert_eq!(values(text), [format!("Literal {text}")]);
+        }
+    }
 }
