@@ -46,6 +46,7 @@ struct State {
     crashed: bool,
     faults: Vec<(Call, io::ErrorKind)>,
     locked: bool,
+    largest_read: usize,
     boot: u8,
 }
 
@@ -68,6 +69,11 @@ impl SimFiles {
     /// every later call fails.
     pub fn crash_at(&self, call: u64) {
         self.0.lock().crash_at = Some(call);
+    }
+
+    /// Bytes asked for by the largest read.
+    pub fn largest_read(&self) -> usize {
+        self.0.lock().largest_read
     }
 
     /// Whether it died.
@@ -236,7 +242,8 @@ impl Files for SimFiles {
 
 impl Handle for SimHandle {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let state = self.files.0.lock();
+        let mut state = self.files.0.lock();
+        state.largest_read = state.largest_read.max(buf.len());
         let data = &state.inodes[self.inode].data;
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
         let got = buf.len().min(data.len() - from);

@@ -414,4 +414,8 @@ impl Spool {
     pub(crate) fn shared_search(&self, id: LineageId) -> Option<Arc<Record>> {
         self.shared.search(id)
     }
+
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.shared.writer.lock()
+    }
 }

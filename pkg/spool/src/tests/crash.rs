@@ -178,6 +178,36 @@ fn synced_records_survive_a_power_cut_at_every_file_call() {
 }
 
 #[test]
+fn what_a_recovery_found_is_durable_before_anything_is_built_on_it() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    fill(&log, 0, 4);
+    files.crash();
+    drop(log);
+    let files = files.after_crash();
+    let (log, found) = open(&files);
+    assert_eq!((found.next_seq, log.stats().durable_seq), (4, 4));
+    let (log, found) = open(&files.after_power_loss(|_, _| false));
+    assert_eq!((found.next_seq, found.gaps.len()), (4, 0));
+    assert_eq!(read_all(&log, 0).len(), 4);
+}
+
+#[test]
+fn a_long_log_is_replayed_in_small_pieces() {
+    let files = SimFiles::new();
+    let big = Config { segment_bytes: 1 << 20, max_bytes: 1 << 30, ..config() };
+    let (log, _) = open_with(&files, big.clone(), None).expect("fresh");
+    fill(&log, 0, 9000);
+    log.sync().expect("no fault");
+    drop(log);
+    let files = files.after_crash();
+    let (log, found) = open_with(&files, big, None).expect("sound");
+    assert!(found.segments >= 3 && found.next_seq == 9000);
+    assert_eq!(log.read_from(0, usize::MAX, 1 << 20).expect("readable")[0].seq, 0);
+    assert!(files.largest_read() <= 256 << 10, "no segment is read whole");
+}
+
+#[test]
 fn nothing_is_read_for_shipping_before_it_is_durable() {
     let files = SimFiles::new();
     let (log, _) = open(&files);

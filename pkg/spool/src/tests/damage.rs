@@ -74,6 +74,7 @@ fn a_torn_tail_of_every_length_is_cut_and_later_records_survive_the_next_crash()
         });
         let (log, found) = open(&torn);
         assert_eq!((found.next_seq, found.gaps.len()), (2, 0), "cut at {cut}");
+        assert!(torn.content(&name).len() <= before.next_multiple_of(8), "cut off for good");
         assert_eq!(found.torn_bytes > 0, torn_is_visible(&files.content(&name)[before..cut]));
         fill(&log, 50, 53);
         torn.crash();
@@ -134,6 +135,24 @@ fn a_hole_over_records_and_group_ends_keeps_the_tree_and_the_exact_range() {
     assert_eq!(found.gaps.iter().map(|g| (g.first_seq, g.last_seq)).collect::<Vec<_>>(), [(1, 4)]);
     assert_eq!(found.head, head(&all), "the next segment's header carries the tree over");
     assert_eq!(read_all(&log, 0).len(), 26);
+}
+
+#[test]
+fn stale_bytes_of_another_segment_are_not_taken_for_records() {
+    let (files, all) = long_log();
+    let (from, start) = place(&files, &all[0]);
+    let (_, end) = place(&files, &all[1]);
+    let stale = files.content(&from)[start - 132..end - 132].to_vec();
+    let last = segments(&files).pop().expect("segments");
+    files.edit(&last, |bytes| {
+        let at = bytes.iter().rposition(|b| *b != 0).map_or(0, |i| (i + 1).next_multiple_of(8));
+        bytes.truncate(at);
+        bytes.extend_from_slice(&stale);
+    });
+    let (log, found) = open(&files);
+    assert_eq!((found.next_seq, found.gaps.len()), (30, 0));
+    assert!(found.torn_bytes > 0);
+    assert_eq!(read_all(&log, 0), all);
 }
 
 #[test]

@@ -81,6 +81,23 @@ fn a_refused_write_goes_to_a_new_segment_and_is_acknowledged_from_there() {
 }
 
 #[test]
+fn a_sync_that_began_before_the_tail_was_rewritten_says_nothing_about_the_new_file() {
+    for result in [Ok(()), Err(ErrorKind::Other.into())] {
+        let files = SimFiles::new();
+        let (log, _) = open(&files);
+        fill(&log, 0, 2);
+        let cut = log.writer().cut();
+        files.fail_next(Call::Write, ErrorKind::Other);
+        fill(&log, 2, 3);
+        let calls = files.calls();
+        let head = cut.tree.head();
+        log.writer().synced(cut, head, &result).expect("no news");
+        assert_eq!((files.calls(), log.stats().durable_seq), (calls, 3));
+        survives(&files, log, &[0, 1, 2].map(id));
+    }
+}
+
+#[test]
 fn a_refused_write_and_no_new_segment_fail_the_log() {
     let files = SimFiles::new();
     let (log, _) = open(&files);
