@@ -1,0 +1,334 @@
+//! From file, environment and flags to a [`Config`].
+
+use crate::env::Env;
+use crate::problem::{Problem, Problems};
+use crate::reader::Reader;
+use crate::section::Section;
+use crate::settings::{
+    Admin, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, OnFull, Provider, Semantic,
+    SemanticMode, Server, Store,
+};
+use crate::tree::{Leaf, Node, Source};
+use crate::upstream::{check_key, models, providers};
+use crate::urls::{base_url, direct_url, redis, store_location};
+use signet_types::Secret;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Value;
+
+const PREFIX: &str = "SIGNET_";
+/// Separates the parts of a setting's path in a variable's name. Names without it are not settings.
+const SEPARATOR: &str = "__";
+const DATA_VARIABLE: &str = "SIGNET_DATA";
+const DEFAULT_DATA: &str = "./signet-data";
+
+const DAY_S: u64 = 86_400;
+const YEAR_S: u64 = 366 * DAY_S;
+const GIB: u64 = 1 << 30;
+/// The widest bound for sizes on disk and in memory.
+const PIB: u64 = 1 << 50;
+/// Similarity that the embedded encoder was measured to need.
+const EMBEDDED_SIMILARITY: f32 = 0.97;
+
+/// What was given on the command line; it stands over everything else.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    data_dir: Option<PathBuf>,
+    values: Vec<(String, String)>,
+}
+
+impl Overrides {
+    /// Sets the data folder.
+    #[must_use]
+    pub fn data_dir(mut self, path: PathBuf) -> Self {
+        self.data_dir = Some(path);
+        self
+    }
+
+    /// Sets a setting by its path: `server.listen`.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.values.push((key.to_owned(), value.into()));
+        self
+    }
+}
+
+impl Config {
+    /// Reads the file, if there is one, the environment over it and the flags over both.
+    ///
+    /// # Errors
+    /// Every fault found, with its key.
+    pub fn load(path: Option<&Path>, env: &dyn Env, overrides: Overrides) -> Result<Self, Problems> {
+        let data_dir = overrides.data_dir.or_else(|| env.get(DATA_VARIABLE).map(PathBuf::from));
+        let reader = Reader::new(env, data_dir.unwrap_or_else(|| DEFAULT_DATA.into()));
+        let mut tree = path.map_or_else(|| Ok(toml::Table::new().into()), read_file)?;
+        set_from_env(&reader, &mut tree);
+        for (key, text) in overrides.values {
+            let path: Vec<&str> = key.split('.').collect();
+            set(&reader, &mut tree, &path, Leaf { value: Value::String(text), source: Source::Flag });
+        }
+        judge(reader, tree)
+    }
+}
+
+fn read_file(path: &Path) -> Result<Node, Problems> {
+    let fault = |reason| Problems(vec![Problem { key: path.display().to_string(), reason, variable: None }]);
+    let text = std::fs::read_to_string(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
+    let table = text.parse::<toml::Table>().map_err(|error| {
+        // The parser's own display quotes the line, which may hold a secret.
+        let line =
+            1 + error.span().map_or(0, |span| text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
+        fault(format!("line {line}: {}", error.message()))
+    })?;
+    Ok(table.into())
+}
+
+fn set_from_env(reader: &Reader<'_>, tree: &mut Node) {
+    let mut settings: Vec<(Vec<String>, String, String)> = Vec::new();
+    for (name, value) in reader.env.vars() {
+        if let Some(path) = name.strip_prefix(PREFIX).filter(|path| path.contains(SEPARATOR)) {
+            let path = path.split(SEPARATOR).map(str::to_ascii_lowercase).collect();
+            settings.push((path, name, value));
+        }
+    }
+    // List items in the order of their numbers: a list grows one by one.
+    settings.sort_by_cached_key(|(path, ..)| {
+        path.iter().map(|part| (part.parse::<usize>().ok(), part.clone())).collect::<Vec<_>>()
+    });
+    for (path, name, value) in settings {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        set(reader, tree, &path, Leaf { value: Value::String(value), source: Source::Env(name) });
+    }
+}
+
+fn set(reader: &Reader<'_>, tree: &mut Node, path: &[&str], leaf: Leaf) {
+    let source = leaf.source.clone();
+    if let Err(reason) = tree.set(path, leaf) {
+        reader.fault(&path.join("."), reason, Some(&source));
+    }
+}
+
+fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
+    let mut root = Section::root(&reader, tree);
+    let server = server(root.section("server"));
+    let admin = admin(root.section("admin"), server.listen);
+    let auth = auth(root.section("auth"));
+    let store = store(root.section("store"));
+    let mut section = root.section("redis");
+    let redis = redis(&mut section);
+    section.end();
+    let cache = cache(root.section("cache"));
+    let semantic = semantic(root.section("semantic"));
+    let limits = limits(root.section("limits"));
+    let lineage = lineage(root.section("lineage"));
+    let providers = providers(&mut root);
+    let models = models(&mut root, &providers);
+    check_exposure(&root, &server, &auth, &providers);
+    root.end();
+    let data_dir = reader.data_dir.clone();
+    let (warnings, effective) = reader.end()?;
+    Ok(Config {
+        data_dir,
+        server,
+        admin,
+        auth,
+        store,
+        redis,
+        cache,
+        semantic,
+        limits,
+        lineage,
+        providers,
+        models,
+        warnings,
+        effective,
+    })
+}
+
+fn seconds(section: &mut Section<'_>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> Duration {
+    Duration::from_secs(section.number(key, default, range))
+}
+
+fn size(section: &mut Section<'_>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> usize {
+    usize::try_from(section.number(key, default, range)).unwrap_or(usize::MAX)
+}
+
+fn listen(section: &mut Section<'_>, default: &str) -> SocketAddr {
+    section.parsed("listen", default, "an address and port, such as 127.0.0.1:8080 or [::]:8080")
+}
+
+fn server(mut section: Section<'_>) -> Server {
+    let server = Server {
+        listen: listen(&mut section, "127.0.0.1:8080"),
+        trusted_proxies: section.parsed_list("trusted_proxies", "a list of blocks, such as 10.0.0.0/8"),
+        max_body_bytes: size(&mut section, "max_body_bytes", 33_554_432, 1..=GIB),
+        max_response_bytes: size(&mut section, "max_response_bytes", 67_108_864, 1..=GIB),
+        shutdown_grace: seconds(&mut section, "shutdown_grace_s", 30, 0..=DAY_S),
+        lock_wait: seconds(&mut section, "lock_wait_s", 30, 0..=DAY_S),
+    };
+    section.end();
+    server
+}
+
+fn admin(mut section: Section<'_>, callers: SocketAddr) -> Admin {
+    let listen = listen(&mut section, "127.0.0.1:8081");
+    if listen == callers && listen.port() != 0 {
+        section.fault("listen", "is the address of server.listen too");
+    }
+    let token = section.secret("token", Some("SIGNET_ADMIN_TOKEN"));
+    section.end();
+    Admin { listen, token }
+}
+
+fn auth(mut section: Section<'_>) -> Auth {
+    let modes = [("passthrough", Some(AuthMode::Passthrough)), ("open", Some(AuthMode::Open)), ("keys", None)];
+    let mode = section.choice("mode", &modes);
+    let cache_ttl = seconds(&mut section, "cache_ttl_s", 60, 1..=DAY_S);
+    let tenant_secret = section.text("secret_file").and_then(|path| {
+        section.reader.holds(&section.at("secret_file"), &path);
+        let text = section.secret_file("secret_file", &path)?;
+        let secret = unhex(text.expose());
+        if secret.is_none() {
+            section.fault("secret_file", "does not hold 64 hexadecimal digits, as `openssl rand -hex 32` prints them");
+        }
+        secret
+    });
+    section.end();
+    Auth { mode, cache_ttl, tenant_secret }
+}
+
+fn unhex(text: &str) -> Option<Secret<[u8; 32]>> {
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect::<Option<_>>()?;
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    Some(Secret::new(bytes))
+}
+
+fn store(mut section: Section<'_>) -> Store {
+    let store = Store { location: store_location(&mut section), direct_url: direct_url(&mut section) };
+    section.end();
+    store
+}
+
+fn cache(mut section: Section<'_>) -> Cache {
+    let cache = Cache {
+        ttl: seconds(&mut section, "ttl_s", 3_600, 1..=YEAR_S),
+        ttl_max: seconds(&mut section, "ttl_max_s", 604_800, 1..=YEAR_S),
+        lookup_timeout: Duration::from_millis(section.number("lookup_timeout_ms", 25, 1..=60_000)),
+        l1_max_bytes: section.number("l1_max_bytes", 268_435_456, 1..=PIB),
+        max_entry_bytes: size(&mut section, "max_entry_bytes", 1_048_576, 1..=GIB),
+        persist: section.flag("persist", true),
+    };
+    if cache.ttl > cache.ttl_max {
+        section.fault("ttl_s", "is over ttl_max_s");
+    }
+    if cache.max_entry_bytes as u64 > cache.l1_max_bytes {
+        section.fault("max_entry_bytes", "is over l1_max_bytes");
+    }
+    section.end();
+    cache
+}
+
+fn semantic(mut section: Section<'_>) -> Semantic {
+    let modes =
+        [("on", Some(SemanticMode::On)), ("shadow", Some(SemanticMode::Shadow)), ("off", Some(SemanticMode::Off))];
+    let mode = section.choice("mode", &modes);
+    section.choice("backend", &[("memory", Some(())), ("pgvector", None)]);
+    let max_entries = size(&mut section, "max_entries", 100_000, 1..=100_000_000);
+    let similarity = section.share("similarity_min");
+    let embedder = section.optional_section("embedder");
+    if embedder.is_some() && section.has("encoder") {
+        section.fault("encoder", "cannot be set together with [semantic.embedder]");
+    }
+    section.choice("encoder", &[("embedded", Some(()))]);
+    let (encoder, similarity_min) = match embedder {
+        None => {
+            let similarity = similarity.unwrap_or(EMBEDDED_SIMILARITY);
+            section.reader.holds(&section.at("similarity_min"), &similarity);
+            (Encoder::Embedded, similarity)
+        }
+        Some(embedder) => {
+            if similarity.is_none() {
+                section.fault("similarity_min", "must be set for another encoder: each has its own scale");
+            }
+            (endpoint(embedder).unwrap_or(Encoder::Embedded), similarity.unwrap_or(1.0))
+        }
+    };
+    section.end();
+    Semantic { mode, similarity_min, max_entries, encoder }
+}
+
+/// None if there is a fault.
+fn endpoint(mut section: Section<'_>) -> Option<Encoder> {
+    let base_url = base_url(&mut section, "base_url");
+    let model = section.name("model");
+    let api_key = section.secret("api_key", None);
+    check_key(&section, api_key.as_ref());
+    let timeout = Duration::from_millis(section.number("timeout_ms", 1_000, 1..=60_000));
+    section.end();
+    Some(Encoder::Endpoint { base_url: base_url?, model: model?, api_key, timeout })
+}
+
+fn limits(mut section: Section<'_>) -> Option<Limits> {
+    let rps = section.number("ip_rps", 50, 0..=1_000_000_000);
+    let burst = section.number("ip_burst", 100, 0..=u64::from(u32::MAX));
+    if rps > 0 && burst == 0 {
+        section.fault("ip_burst", "must be at least 1, or no request is ever admitted");
+    }
+    section.end();
+    let narrow = |number| u32::try_from(number).expect("within its range");
+    (rps > 0).then(|| Limits { ip_rps: narrow(rps), ip_burst: narrow(burst) })
+}
+
+fn lineage(mut section: Section<'_>) -> Lineage {
+    let modes = [
+        ("spool", Some(LineageMode::Spool)),
+        ("memory", Some(LineageMode::Memory)),
+        ("strict", None),
+        ("strict+db", None),
+    ];
+    let lineage = Lineage {
+        mode: section.choice("mode", &modes),
+        dir: section.path("dir", "lineage"),
+        origin: section.text("origin").unwrap_or_else(|| "localhost/signet".to_owned()),
+        on_full: section.choice("on_full", &[("reject", Some(OnFull::Reject)), ("degrade", Some(OnFull::Degrade))]),
+        spool_max_bytes: section.number("spool_max_bytes", 17_179_869_184, 1..=PIB),
+        retain_bytes: section.number("retain_bytes", 2_147_483_648, 0..=PIB),
+        key_file: section.text("key_file").map(|path| {
+            section.reader.holds(&section.at("key_file"), &path);
+            section.reader.resolve(path)
+        }),
+    };
+    let origin = &lineage.origin;
+    if origin.len() > 255 || !origin.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'+') {
+        section.fault("origin", "is not a name of at most 255 visible characters without spaces and plus signs");
+    }
+    section.reader.holds(&section.at("origin"), origin);
+    section.end();
+    lineage
+}
+
+/// A provider key lets everyone who reaches the listener spend the operator's money.
+fn check_exposure(root: &Section<'_>, server: &Server, auth: &Auth, providers: &[Provider]) {
+    let keyed = providers.iter().any(|provider| provider.api_key.is_some());
+    let local = server.listen.ip().to_canonical().is_loopback();
+    if auth.mode == AuthMode::Passthrough && keyed && !local {
+        let reason = "must be a loopback address while a provider has a key: everyone who reaches it could use that key. \
+                      Set auth.mode = \"open\" if that is meant";
+        root.fault("server.listen", reason);
+    }
+    if auth.mode == AuthMode::Open && !keyed {
+        root.reader.warn("auth.mode is \"open\", but no provider has a key: its answers will be refusals".to_owned());
+    }
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

@@ -1,0 +1,277 @@
+//! The valid configuration.
+
+use ipnet::IpNet;
+use sha2::{Digest, Sha256};
+use signet_types::{ModelName, ProviderName, Secret};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use url::Url;
+
+/// A configuration without faults. All paths are resolved against the data folder.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The folder of everything that must survive a restart.
+    pub data_dir: PathBuf,
+    /// The listener for callers.
+    pub server: Server,
+    /// The listener for operators.
+    pub admin: Admin,
+    /// Who callers are.
+    pub auth: Auth,
+    /// Where rows live.
+    pub store: Store,
+    /// A `redis`, `rediss`, `redis+unix`, `unix`, `valkey`, `redis-cluster` or `redis-sentinel` URL. None: no Redis.
+    pub redis: Option<Secret<String>>,
+    /// Bounds of the cache.
+    pub cache: Cache,
+    /// Semantic lookups.
+    pub semantic: Semantic,
+    /// The limit for each address. None: no limit.
+    pub limits: Option<Limits>,
+    /// The record of every answer.
+    pub lineage: Lineage,
+    /// At least one, with different names.
+    pub providers: Vec<Provider>,
+    /// Where models go. Empty: every model name goes to the first provider unchanged.
+    pub models: Vec<Model>,
+    /// What is allowed but probably not meant; for the log at start.
+    pub warnings: Vec<String>,
+    pub(crate) effective: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// Every setting's key and the value that holds, in the order of keys, without secrets.
+    pub fn effective(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.effective.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// SHA-256 over the lines of [`Config::effective`], each key and value with its length before it (u64, big endian).
+    /// It tells configurations apart in lineage records and changes with no secret.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        for part in self.effective().flat_map(|(key, value)| [key, value]) {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
+}
+
+/// `[server]`
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Where callers connect.
+    pub listen: SocketAddr,
+    /// Peers whose forwarding headers are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Longest request body.
+    pub max_body_bytes: usize,
+    /// Longest answer that is buffered for a header receipt.
+    pub max_response_bytes: usize,
+    /// How long a shutdown waits for answers in flight.
+    pub shutdown_grace: Duration,
+    /// How long a start waits for the data folder of a dying predecessor.
+    pub lock_wait: Duration,
+}
+
+/// `[admin]`
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Where operators connect.
+    pub listen: SocketAddr,
+    /// The admin token. None: one is generated into the data folder.
+    pub token: Option<Secret<String>>,
+}
+
+/// `[auth]`
+#[derive(Debug, Clone)]
+pub struct Auth {
+    /// How callers are told apart.
+    pub mode: AuthMode,
+    /// How long a key is believed while the store is down.
+    pub cache_ttl: Duration,
+    /// The tenant secret of the deployment. None: made once in the store.
+    pub tenant_secret: Option<Secret<[u8; 32]>>,
+}
+
+/// How callers are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthMode {
+    /// By their own credential, which goes to the provider; with a provider key, all are one local tenant.
+    Passthrough,
+    /// Not at all.
+    Open,
+}
+
+/// `[store]`
+#[derive(Debug, Clone)]
+pub struct Store {
+    /// The database.
+    pub location: StoreLocation,
+    /// A Postgres URL for migrations and LISTEN behind a transaction pooler.
+    pub direct_url: Option<Secret<String>>,
+}
+
+/// Which database.
+#[derive(Debug, Clone)]
+pub enum StoreLocation {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A `postgres://` URL.
+    Postgres(Secret<String>),
+}
+
+/// `[cache]`
+#[derive(Debug, Clone, Copy)]
+pub struct Cache {
+    /// Lifetime of an entry unless the caller asks for another; not over `ttl_max`.
+    pub ttl: Duration,
+    /// Longest lifetime a caller can ask for.
+    pub ttl_max: Duration,
+    /// How long a lookup may take before it is a miss.
+    pub lookup_timeout: Duration,
+    /// Size of the cache in process.
+    pub l1_max_bytes: u64,
+    /// Largest entry; not over `l1_max_bytes`.
+    pub max_entry_bytes: usize,
+    /// Whether entries are also kept in the store for a warm start.
+    pub persist: bool,
+}
+
+/// `[semantic]`
+#[derive(Debug, Clone)]
+pub struct Semantic {
+    /// Whether similar questions are looked up.
+    pub mode: SemanticMode,
+    /// Cosine similarity at or over which a neighbour is considered, in `(0, 1]`.
+    pub similarity_min: f32,
+    /// Vectors held at most.
+    pub max_entries: usize,
+    /// What turns text into vectors.
+    pub encoder: Encoder,
+}
+
+/// Whether semantic hits are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SemanticMode {
+    /// No lookups.
+    Off,
+    /// Decide and log, but serve the fresh answer.
+    Shadow,
+    /// Serve.
+    On,
+}
+
+/// What turns text into vectors.
+#[derive(Debug, Clone)]
+pub enum Encoder {
+    /// The table in the binary.
+    Embedded,
+    /// An OpenAI-compatible embeddings endpoint.
+    Endpoint {
+        /// The base URL; `/embeddings` is appended.
+        base_url: Url,
+        /// The model to ask for.
+        model: ModelName,
+        /// Its credential.
+        api_key: Option<Secret<String>>,
+        /// How long an embedding may take before the lookup is a miss.
+        timeout: Duration,
+    },
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests a second for each address, 1 to 1,000,000,000.
+    pub ip_rps: u32,
+    /// Requests at once for each address, at least 1.
+    pub ip_burst: u32,
+}
+
+/// `[lineage]`
+#[derive(Debug, Clone)]
+pub struct Lineage {
+    /// What a record survives.
+    pub mode: LineageMode,
+    /// Folder of the log.
+    pub dir: PathBuf,
+    /// Name of the log's operator; a signed note's key name, so without spaces and plus signs.
+    pub origin: String,
+    /// What happens when no record can be taken.
+    pub on_full: OnFull,
+    /// Most bytes of the log on disk.
+    pub spool_max_bytes: u64,
+    /// Most bytes of segments that are kept after they were shipped.
+    pub retain_bytes: u64,
+    /// The Ed25519 key. None: generated into the data folder.
+    pub key_file: Option<PathBuf>,
+}
+
+/// What a lineage record survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineageMode {
+    /// Nothing: records are lost with the process.
+    Memory,
+    /// A crash of the process.
+    Spool,
+}
+
+/// What happens to requests while the log is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFull {
+    /// They are refused with 503.
+    Reject,
+    /// They are served, counted, and the gap is signed.
+    Degrade,
+}
+
+/// `[[provider]]`
+#[derive(Debug, Clone)]
+pub struct Provider {
+    /// Its name, different from all others.
+    pub name: ProviderName,
+    /// Which API it speaks.
+    pub kind: ProviderKind,
+    /// `http` or `https`, without credentials, query and fragment.
+    pub base_url: Url,
+    /// The credential that replaces the caller's. None: the caller's own is passed on.
+    pub api_key: Option<Secret<String>>,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How long the first byte may take.
+    pub first_byte_timeout: Duration,
+    /// How long it may be silent in the middle of an answer.
+    pub idle_timeout: Duration,
+    /// How long an answer may take in all; not under any of the others.
+    pub total_timeout: Duration,
+    /// Ask streams for usage.
+    pub inject_usage: bool,
+}
+
+/// Which API a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// OpenAI's, or any compatible one.
+    OpenAi,
+}
+
+/// `[[model]]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// The name callers use, different from all others.
+    pub name: ModelName,
+    /// Where it goes, in order of preference; at least one.
+    pub targets: Vec<Target>,
+}
+
+/// One place a model can go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// A configured provider.
+    pub provider: ProviderName,
+    /// The model's name there.
+    pub model: ModelName,
+}

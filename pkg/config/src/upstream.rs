@@ -1,0 +1,111 @@
+//! `[[provider]]` and `[[model]]`.
+
+use crate::section::{LATER, Section};
+use crate::settings::{Model, Provider, ProviderKind, Target};
+use crate::urls::base_url;
+use signet_types::{ModelName, ProviderName, Secret};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
+/// The key's variable where none is named; it alone may be unset, and callers' own keys are then passed on.
+const USUAL_KEY: &str = "OPENAI_API_KEY";
+const DAY_MS: u64 = 86_400_000;
+
+/// The providers; without any, the usual variables of OpenAI's SDKs make one.
+pub(crate) fn providers(root: &mut Section<'_>) -> Vec<Provider> {
+    let mut sections = root.list("provider");
+    if sections.is_empty() {
+        sections.push(root.usual_provider(PUBLIC_BASE_URL, "OPENAI_BASE_URL"));
+    }
+    let mut names = BTreeSet::new();
+    let providers = sections.into_iter().filter_map(|section| provider(section, &mut names));
+    providers.collect()
+}
+
+fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Option<Provider> {
+    let name: Option<ProviderName> = section.name("name");
+    if let Some(name) = &name
+        && !names.insert(name.clone())
+    {
+        section.fault("name", "is the name of another provider too");
+    }
+    let kind = kind(&mut section);
+    let base_url = base_url(&mut section, "base_url");
+    let api_key = section.secret("api_key", Some(USUAL_KEY));
+    check_key(&section, api_key.as_ref());
+    let timeout =
+        |section: &mut Section<'_>, key: &str, default| Duration::from_millis(section.number(key, default, 1..=DAY_MS));
+    let connect_timeout = timeout(&mut section, "connect_timeout_ms", 5_000);
+    let first_byte_timeout = timeout(&mut section, "first_byte_timeout_ms", 600_000);
+    let idle_timeout = timeout(&mut section, "idle_timeout_ms", 120_000);
+    let total_timeout = timeout(&mut section, "total_timeout_ms", 1_800_000);
+    if connect_timeout.max(first_byte_timeout).max(idle_timeout) > total_timeout {
+        section.fault("total_timeout_ms", "is under one of the provider's other timeouts");
+    }
+    let inject_usage = section.flag("inject_usage", true);
+    section.end();
+    Some(Provider {
+        name: name?,
+        kind,
+        base_url: base_url?,
+        api_key,
+        connect_timeout,
+        first_byte_timeout,
+        idle_timeout,
+        total_timeout,
+        inject_usage,
+    })
+}
+
+fn kind(section: &mut Section<'_>) -> ProviderKind {
+    if let Some(kind) = section.text("kind")
+        && kind != "openai"
+    {
+        section.fault("kind", format!("any other than \"openai\" is {LATER}"));
+    }
+    section.reader.holds(&section.at("kind"), "openai");
+    ProviderKind::OpenAi
+}
+
+/// A key goes into a header, so a stray line end must be found here and not at the first request.
+pub(crate) fn check_key(section: &Section<'_>, key: Option<&Secret<String>>) {
+    if key.is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
+        section.fault("api_key", "holds a character that cannot stand in a header");
+    }
+}
+
+/// The models, whose targets name `providers`.
+pub(crate) fn models(root: &mut Section<'_>, providers: &[Provider]) -> Vec<Model> {
+    let mut names = BTreeSet::new();
+    let mut models = Vec::new();
+    for mut section in root.list("model") {
+        let name: Option<ModelName> = section.name("name");
+        if name.as_ref().is_some_and(|name| !names.insert(name.clone())) {
+            section.fault("name", "is the name of another model too");
+        }
+        let targets = section.list("targets");
+        if targets.is_empty() {
+            section.fault("targets", "must name at least one provider and model");
+        }
+        let targets = targets.into_iter().filter_map(|section| target(section, providers)).collect();
+        section.end();
+        models.extend(name.map(|name| Model { name, targets }));
+    }
+    models
+}
+
+fn target(mut section: Section<'_>, providers: &[Provider]) -> Option<Target> {
+    let provider: Option<ProviderName> = section.name("provider");
+    if let Some(name) = &provider
+        && providers.iter().all(|provider| provider.name != *name)
+    {
+        section.fault("provider", "is not the name of a [[provider]] without faults");
+    }
+    let model = section.name("model");
+    if section.take("weight").is_some() {
+        section.fault("weight", LATER);
+    }
+    section.end();
+    Some(Target { provider: provider?, model: model? })
+}
