@@ -21,6 +21,7 @@ const PREFIX: &str = "SIGNET_";
 /// Separates the parts of a setting's path in a variable's name. Names without it are not settings.
 const SEPARATOR: &str = "__";
 const DATA_VARIABLE: &str = "SIGNET_DATA";
+const ADMIN_VARIABLE: &str = "SIGNET_ADMIN_TOKEN";
 const DEFAULT_DATA: &str = "./signet-data";
 
 const DAY_S: u64 = 86_400;
@@ -176,7 +177,8 @@ fn admin(mut section: Section<'_>, callers: SocketAddr) -> Admin {
     if listen == callers && listen.port() != 0 {
         section.fault("listen", "is the address of server.listen too");
     }
-    let token = section.secret("token", Some("SIGNET_ADMIN_TOKEN"));
+    section.put_default("token_env", "token_file", ADMIN_VARIABLE);
+    let token = section.secret("token", Some(ADMIN_VARIABLE));
     section.end();
     Admin { listen, token }
 }

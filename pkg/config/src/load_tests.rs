@@ -336,6 +336,18 @@ fn the_usual_variables_make_the_provider_where_none_is_configured() {
 }
 
 #[test]
+fn the_usual_key_is_sent_to_its_own_origin_only_unless_it_is_named() {
+    let has_key = |provider: &str| {
+        let config = good(&format!("[[provider]]\nname = 'a'\n{provider}"), &[("OPENAI_API_KEY", "sk-1")]);
+        config.providers[0].api_key.is_some()
+    };
+    assert!(has_key(""));
+    assert!(!has_key("base_url = 'http://elsewhere/v1'"));
+    assert!(has_key("base_url = 'http://elsewhere/v1'\napi_key_env = 'OPENAI_API_KEY'"));
+    assert!(!has_key("api_key_env = ''"), "an empty name means no key");
+}
+
+#[test]
 fn another_encoder_is_an_endpoint_with_its_own_similarity() {
     let text = "[semantic]\nsimilarity_min = 0.8\n[semantic.embedder]\nbase_url = 'http://e/v1'\nmodel = 'm'\ntimeout_ms = 7\napi_key_env = 'K'";
     let semantic = good(text, &[("K", "sk-e")]).semantic;

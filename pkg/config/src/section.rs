@@ -58,16 +58,21 @@ impl<'r> Section<'r> {
         self.keys.contains_key(key).then(|| self.section(key))
     }
 
-    /// The provider that is there when none is configured, its URL from `variable` if that is set.
-    pub(crate) fn usual_provider(&self, base_url: &str, variable: &str) -> Section<'r> {
-        let leaf = |text: String, source| Node::Leaf(Leaf { value: Value::String(text), source });
-        let base_url = match self.reader.env.get(variable) {
-            Some(set) => leaf(set, Source::Env(variable.to_owned())),
-            None => leaf(base_url.to_owned(), Source::File),
-        };
-        let keys = [("name", leaf("openai".to_owned(), Source::File)), ("base_url", base_url)];
-        let keys = keys.into_iter().map(|(key, leaf)| (key.to_owned(), leaf)).collect();
-        Self::of(self.reader, "provider.0".to_owned(), Node::Table(keys))
+    /// The one section of the list `key` where nobody set any.
+    pub(crate) fn item_zero(&self, key: &str) -> Section<'r> {
+        Self::of(self.reader, format!("{}.0", self.at(key)), Node::Table(BTreeMap::new()))
+    }
+
+    /// Sets `key` to `value`, unless it or `other` was set.
+    pub(crate) fn put_default(&mut self, key: &str, other: &str, value: &str) {
+        if !self.has(key) && !self.has(other) {
+            self.put(key, Leaf { value: Value::String(value.to_owned()), source: Source::File });
+        }
+    }
+
+    /// Sets `key`.
+    pub(crate) fn put(&mut self, key: &str, leaf: Leaf) {
+        self.keys.insert(key.to_owned(), Node::Leaf(leaf));
     }
 
     /// The sections of the list `key`.
@@ -227,8 +232,8 @@ impl<'r> Section<'r> {
         self.reader.resolve(text)
     }
 
-    /// The secret behind `<stem>_env` or `<stem>_file`. A named variable that is not set is a fault; only the variable
-    /// `usual`, which is named by default, may be missing.
+    /// The secret behind `<stem>_env` or `<stem>_file`; an empty name means none. A named variable that is not set is a
+    /// fault; only the variable `usual`, which is named by default, may be missing.
     pub(crate) fn secret(&mut self, stem: &str, usual: Option<&str>) -> Option<Secret<String>> {
         let (env, file) = (format!("{stem}_env"), format!("{stem}_file"));
         if let Some(leaf) = self.take(stem) {
@@ -244,10 +249,10 @@ impl<'r> Section<'r> {
             self.reader.holds(&self.at(&file), &path);
             return self.secret_file(&file, &path);
         }
-        let variable = variable.or_else(|| usual.map(ToOwned::to_owned))?;
+        let variable = variable?;
         self.reader.holds(&self.at(&env), &variable);
         let value = self.reader.env.get(&variable);
-        if value.is_none() && usual != Some(&variable) {
+        if value.is_none() && usual != Some(variable.as_str()) {
             self.fault(&env, format!("names the variable {variable}, which is not set"));
         }
         self.reader.holds(&self.at(stem), if value.is_some() { "set" } else { "not set" });
