@@ -21,6 +21,7 @@ const PREFIX: &str = "SIGNET_";
 /// Separates the parts of a setting's path in a variable's name. Names without it are not settings.
 const SEPARATOR: &str = "__";
 const DATA_VARIABLE: &str = "SIGNET_DATA";
+const ADMIN_VARIABLE: &str = "SIGNET_ADMIN_TOKEN";
 const DEFAULT_DATA: &str = "./signet-data";
 
 const DAY_S: u64 = 86_400;
@@ -77,7 +78,8 @@ fn read_file(path: &Path) -> Result<Node, Problems> {
     let text = std::fs::read_to_string(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
     let table = text.parse::<toml::Table>().map_err(|error| {
         // The parser's own display quotes the line, which may hold a secret.
-        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        let line =
+            1 + error.span().map_or(0, |span| text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
         fault(format!("line {line}: {}", error.message()))
     })?;
     Ok(table.into())
@@ -175,7 +177,8 @@ fn admin(mut section: Section<'_>, callers: SocketAddr) -> Admin {
     if listen == callers && listen.port() != 0 {
         section.fault("listen", "is the address of server.listen too");
     }
-    let token = section.secret("token", Some("SIGNET_ADMIN_TOKEN"));
+    section.put_default("token_env", "token_file", ADMIN_VARIABLE);
+    let token = section.secret("token", Some(ADMIN_VARIABLE));
     section.end();
     Admin { listen, token }
 }
@@ -198,7 +201,8 @@ fn auth(mut section: Section<'_>) -> Auth {
 }
 
 fn unhex(text: &str) -> Option<Secret<[u8; 32]>> {
-    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect::<Option<_>>()?;
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect::<Option<_>>()?;
     if digits.len() != 64 {
         return None;
     }
@@ -249,7 +253,7 @@ fn semantic(mut section: Section<'_>) -> Semantic {
     let (encoder, similarity_min) = match embedder {
         None => {
             let similarity = similarity.unwrap_or(EMBEDDED_SIMILARITY);
-            section.reader.holds(&section.at("similarity_min"), similarity);
+            section.reader.holds(&section.at("similarity_min"), &similarity);
             (Encoder::Embedded, similarity)
         }
         Some(embedder) => {
@@ -265,7 +269,7 @@ fn semantic(mut section: Section<'_>) -> Semantic {
 
 /// None if there is a fault.
 fn endpoint(mut section: Section<'_>) -> Option<Encoder> {
-    let base_url = base_url(&mut section, "base_url", None);
+    let base_url = base_url(&mut section, "base_url");
     let model = section.name("model");
     let api_key = section.secret("api_key", None);
     check_key(&section, api_key.as_ref());

@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Notes the value that holds for `key`. Never a secret.
-    pub(crate) fn holds(&self, key: &str, value: impl ToString) {
+    pub(crate) fn holds(&self, key: &str, value: &(impl ToString + ?Sized)) {
         self.effective.borrow_mut().insert(key.to_owned(), value.to_string());
     }
 

@@ -58,12 +58,21 @@ impl<'r> Section<'r> {
         self.keys.contains_key(key).then(|| self.section(key))
     }
 
-    /// The provider that is there when none is configured.
-    pub(crate) fn usual_provider(&self, base_url: &str) -> Section<'r> {
-        let leaf = |text: &str| Node::Leaf(Leaf { value: Value::String(text.to_owned()), source: Source::File });
-        let keys = [("name", leaf("openai")), ("base_url", leaf(base_url))];
-        let keys = keys.into_iter().map(|(key, leaf)| (key.to_owned(), leaf)).collect();
-        Self::of(self.reader, "provider.0".to_owned(), Node::Table(keys))
+    /// The one section of the list `key` where nobody set any.
+    pub(crate) fn item_zero(&self, key: &str) -> Section<'r> {
+        Self::of(self.reader, format!("{}.0", self.at(key)), Node::Table(BTreeMap::new()))
+    }
+
+    /// Sets `key` to `value`, unless it or `other` was set.
+    pub(crate) fn put_default(&mut self, key: &str, other: &str, value: &str) {
+        if !self.has(key) && !self.has(other) {
+            self.put(key, Leaf { value: Value::String(value.to_owned()), source: Source::File });
+        }
+    }
+
+    /// Sets `key`.
+    pub(crate) fn put(&mut self, key: &str, leaf: Leaf) {
+        self.keys.insert(key.to_owned(), Node::Leaf(leaf));
     }
 
     /// The sections of the list `key`.
@@ -119,7 +128,7 @@ impl<'r> Section<'r> {
             };
             number.filter(|number| range.contains(number))
         });
-        self.reader.holds(&self.at(key), number);
+        self.reader.holds(&self.at(key), &number);
         number
     }
 
@@ -130,7 +139,7 @@ impl<'r> Section<'r> {
             Value::String(text) if leaf.source != Source::File => text.parse().ok(),
             _ => None,
         });
-        self.reader.holds(&self.at(key), flag);
+        self.reader.holds(&self.at(key), &flag);
         flag
     }
 
@@ -138,7 +147,8 @@ impl<'r> Section<'r> {
     pub(crate) fn share(&mut self, key: &str) -> Option<f32> {
         let share = self.value(key, None, "a number over 0, at most 1", |leaf| {
             let share = match &leaf.value {
-                Value::Float(share) => share.to_string().parse().ok(),
+                #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough for a share")]
+                Value::Float(share) => Some(*share as f32),
                 Value::Integer(1) => Some(1.0f32),
                 Value::String(text) if leaf.source != Source::File => text.parse().ok(),
                 _ => None,
@@ -146,7 +156,7 @@ impl<'r> Section<'r> {
             share.filter(|share| *share > 0.0 && *share <= 1.0).map(Some)
         });
         if let Some(share) = share {
-            self.reader.holds(&self.at(key), share);
+            self.reader.holds(&self.at(key), &share);
         }
         share
     }
@@ -211,7 +221,7 @@ impl<'r> Section<'r> {
             texts.into_iter().map(|text| text.parse().ok()).collect()
         });
         let words: Vec<String> = list.iter().map(T::to_string).collect();
-        self.reader.holds(&self.at(key), words.join(","));
+        self.reader.holds(&self.at(key), &words.join(","));
         list
     }
 
@@ -222,8 +232,8 @@ impl<'r> Section<'r> {
         self.reader.resolve(text)
     }
 
-    /// The secret behind `<stem>_env` or `<stem>_file`. A named variable that is not set is a fault; only the variable
-    /// `usual`, which is named by default, may be missing.
+    /// The secret behind `<stem>_env` or `<stem>_file`; an empty name means none. A named variable that is not set is a
+    /// fault; only the variable `usual`, which is named by default, may be missing.
     pub(crate) fn secret(&mut self, stem: &str, usual: Option<&str>) -> Option<Secret<String>> {
         let (env, file) = (format!("{stem}_env"), format!("{stem}_file"));
         if let Some(leaf) = self.take(stem) {
@@ -239,10 +249,10 @@ impl<'r> Section<'r> {
             self.reader.holds(&self.at(&file), &path);
             return self.secret_file(&file, &path);
         }
-        let variable = variable.or_else(|| usual.map(ToOwned::to_owned))?;
+        let variable = variable?;
         self.reader.holds(&self.at(&env), &variable);
         let value = self.reader.env.get(&variable);
-        if value.is_none() && usual != Some(&variable) {
+        if value.is_none() && usual != Some(variable.as_str()) {
             self.fault(&env, format!("names the variable {variable}, which is not set"));
         }
         self.reader.holds(&self.at(stem), if value.is_some() { "set" } else { "not set" });

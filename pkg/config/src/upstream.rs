@@ -2,27 +2,38 @@
 
 use crate::section::{LATER, Section};
 use crate::settings::{Model, Provider, ProviderKind, Target};
+use crate::tree::{Leaf, Source};
 use crate::urls::base_url;
 use signet_types::{ModelName, ProviderName, Secret};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use toml::Value;
 
 const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
-/// The key's variable where none is named; it alone may be unset, and callers' own keys are then passed on.
+/// The variable of OpenAI's own key. It alone may be unset; callers' own keys are then passed on.
 const USUAL_KEY: &str = "OPENAI_API_KEY";
+const USUAL_URL: &str = "OPENAI_BASE_URL";
 const DAY_MS: u64 = 86_400_000;
 
 /// The providers; without any, the usual variables of OpenAI's SDKs make one.
 pub(crate) fn providers(root: &mut Section<'_>) -> Vec<Provider> {
     let mut sections = root.list("provider");
     if sections.is_empty() {
-        let base_url = root.reader.env.get("OPENAI_BASE_URL").unwrap_or_else(|| PUBLIC_BASE_URL.to_owned());
-        let usual = root.usual_provider(&base_url);
-        sections.push(usual);
+        sections.push(usual_provider(root));
     }
     let mut names = BTreeSet::new();
     let providers = sections.into_iter().filter_map(|section| provider(section, &mut names));
     providers.collect()
+}
+
+fn usual_provider<'r>(root: &Section<'r>) -> Section<'r> {
+    let mut section = root.item_zero("provider");
+    section.put_default("name", "name", "openai");
+    section.put_default("api_key_env", "api_key_file", USUAL_KEY);
+    if let Some(url) = root.reader.env.get(USUAL_URL) {
+        section.put("base_url", Leaf { value: Value::String(url), source: Source::Env(USUAL_URL.to_owned()) });
+    }
+    section
 }
 
 fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Option<Provider> {
@@ -33,12 +44,16 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
         section.fault("name", "is the name of another provider too");
     }
     let kind = kind(&mut section);
-    let base_url = base_url(&mut section, "base_url", None);
+    section.put_default("base_url", "base_url", PUBLIC_BASE_URL);
+    let base_url = base_url(&mut section, "base_url");
+    // OpenAI's key goes to OpenAI only, unless it was named for another place.
+    if base_url.as_ref().is_some_and(|url| url.as_str().trim_end_matches('/') == PUBLIC_BASE_URL) {
+        section.put_default("api_key_env", "api_key_file", USUAL_KEY);
+    }
     let api_key = section.secret("api_key", Some(USUAL_KEY));
     check_key(&section, api_key.as_ref());
-    let timeout = |section: &mut Section<'_>, key: &str, default| {
-        Duration::from_millis(section.number(key, default, 1..=DAY_MS))
-    };
+    let timeout =
+        |section: &mut Section<'_>, key: &str, default| Duration::from_millis(section.number(key, default, 1..=DAY_MS));
     let connect_timeout = timeout(&mut section, "connect_timeout_ms", 5_000);
     let first_byte_timeout = timeout(&mut section, "first_byte_timeout_ms", 600_000);
     let idle_timeout = timeout(&mut section, "idle_timeout_ms", 120_000);

@@ -76,7 +76,7 @@ fn holds_password(text: &str) -> bool {
 
 fn check_scheme(section: &Section<'_>, key: &str, text: &Secret<String>, schemes: &[&str], expected: &str) {
     match Url::parse(text.expose()) {
-        Ok(url) if schemes.contains(&url.scheme()) => section.reader.holds(&section.at(key), redacted(url)),
+        Ok(url) if schemes.contains(&url.scheme()) => section.reader.holds(&section.at(key), &redacted(url)),
         _ => section.fault(key, format!("is not a URL of one of these schemes: {expected}")),
     }
 }
@@ -84,15 +84,14 @@ fn check_scheme(section: &Section<'_>, key: &str, text: &Secret<String>, schemes
 /// What may be shown of a URL: neither credentials nor parameters.
 fn redacted(mut url: Url) -> Url {
     // These refuse only where a URL cannot have a user or password to begin with.
-    drop((url.set_password(None), url.set_username("")));
+    let _ = (url.set_password(None), url.set_username(""));
     url.set_query(None);
     url
 }
 
-/// A base URL to which paths are appended.
-pub(crate) fn base_url(section: &mut Section<'_>, key: &str, default: Option<&str>) -> Option<Url> {
-    let text = section.text(key).or_else(|| default.map(ToOwned::to_owned));
-    let Some(text) = text else {
+/// A base URL to which paths are appended. It must be set.
+pub(crate) fn base_url(section: &mut Section<'_>, key: &str) -> Option<Url> {
+    let Some(leaf) = section.take(key) else {
         section.fault(key, "must be set");
         return None;
     };
@@ -100,8 +99,9 @@ pub(crate) fn base_url(section: &mut Section<'_>, key: &str, default: Option<&st
         let plain = url.username().is_empty() && url.password().is_none();
         plain && matches!(url.scheme(), "http" | "https") && url.query().is_none() && url.fragment().is_none()
     };
-    let Some(url) = Url::parse(&text).ok().filter(usable) else {
-        section.fault(key, "is not an http or https URL without credentials, query and fragment");
+    let Some(url) = leaf.value.as_str().and_then(|text| Url::parse(text).ok()).filter(usable) else {
+        let reason = "is not an http or https URL without credentials, query and fragment";
+        section.reader.fault(&section.at(key), reason, Some(&leaf.source));
         return None;
     };
     section.reader.holds(&section.at(key), &url);

@@ -91,21 +91,29 @@ proptest! {
             }
         }
     }
+}
 
-    #[test]
-    fn times_that_arrive_out_of_order_admit_no_more_than_in_order(
-        times in prop::collection::vec(0u64..4_000_000, 1..60),
-    ) {
-        let mut table = Table::new(1);
-        let mut latest = 0;
-        let mut admitted = 0;
-        for now in times {
-            table.check(2, 1, now); // another key takes turns in the one slot
-            latest = latest.max(now);
-            admitted += u64::from(matches!(table.check(1, 1, now).decision, Decision::Allow { .. }));
-        }
-        prop_assert!(admitted <= u64::from(QUOTA.1) + latest * u64::from(QUOTA.0) / 1_000_000_000);
-    }
+#[test]
+fn a_thread_that_comes_late_cannot_spend_time_that_was_forgotten() {
+    let mut table = Table::new(1);
+    let spend = |table: &mut Table, now| {
+        (0..4).filter(|_| matches!(table.check(1, 1, now).decision, Decision::Allow { .. })).count()
+    };
+    assert_eq!(spend(&mut table, 0), 3);
+    table.check(2, 1, 3_000_000); // takes the one slot, as the first key has passed
+    let late = spend(&mut table, 0);
+    let on_time = spend(&mut table, 3_000_000);
+    assert_eq!(late + on_time, 3, "3 ms at 1 a ms");
+}
+
+#[test]
+fn a_key_that_passes_before_older_ones_makes_room() {
+    let mut table = Table::new(2);
+    table.check(1, 1, 0);
+    table.check(2, 3, 0);
+    table.check(3, 1, 1_000_000); // sweeps the first and leaves the second, which lasts until 3 ms
+    let outcome = table.check(4, 1, 2_000_000);
+    assert!(!outcome.overflowed, "the third has passed");
 }
 
 #[test]
