@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::client::Client;
-use crate::prompts::Questions;
+use crate::prompts::{Question, Questions};
 use crate::report::{self, Deltas, Report, Run};
 use crate::segment::{self, Plan, Stretch};
 use crate::stats::Tally;
@@ -182,16 +182,16 @@ fn random() -> u64 {
 fn plan(flags: &Flags, side: &Side, mode: Mode, batch: u64) -> Plan {
     let stream = matches!(mode, Mode::Sse | Mode::SseBurst);
     let keep_ids = flags.ids.is_some() && side.name == "gateway";
+    let steering = [
+        ("x-mock-chunks", flags.chunks.filter(|_| stream)),
+        ("x-mock-chunk-ms", flags.chunk_ms.filter(|_| mode == Mode::Sse)),
+        ("x-mock-burst", (mode == Mode::SseBurst).then_some(1)),
+        ("x-mock-latency-ms", flags.latency_ms),
+    ];
     let mut target = side.target.clone();
-    let mut ask = |name: &str, value: Option<u64>| {
-        if let Some(value) = value {
-            target = target.clone().with_header(name, &value.to_string());
-        }
-    };
-    ask("x-mock-chunks", flags.chunks.filter(|_| stream));
-    ask("x-mock-chunk-ms", flags.chunk_ms.filter(|_| mode == Mode::Sse));
-    ask("x-mock-burst", (mode == Mode::SseBurst).then_some(1));
-    ask("x-mock-latency-ms", flags.latency_ms);
+    for (name, value) in steering.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+        target = target.with_header(name, &value.to_string());
+    }
     if stream && flags.ids.is_some() {
         target = target.with_header("te", "trailers");
     }
@@ -202,6 +202,7 @@ fn plan(flags: &Flags, side: &Side, mode: Mode, batch: u64) -> Plan {
         cache: if mode == Mode::Hit { "EXACT" } else { "MISS" },
         timeout: Duration::from_secs(flags.timeout_s),
         keep_ids,
+        steers_mock: steering.iter().any(|(_, value)| value.is_some()),
     }
 }
 
@@ -252,25 +253,37 @@ async fn open(flags: &Flags, side: &Side, mode: Mode, concurrency: usize, batch:
     let clients = Client::several(&side.target, concurrency)
         .await
         .with_context(|| format!("cannot reach the {} side at {}", side.name, side.target.origin()))?;
-    let (clients, plan) = warm(flags, side, plan, clients).await?;
+    let mut clients = warm(flags, side, &plan, clients).await?;
+    if side.name != "direct" && plan.steers_mock {
+        probe(side, &mut clients[0]).await?;
+    }
     Ok(Lane { name: side.name, plan, clients, total: Tally::new(), rounds: Vec::new() })
 }
 
 /// Unmeasured requests; those of a hit run fill the cache and may well be misses. Faults show here before the run.
-async fn warm(
-    flags: &Flags,
-    side: &Side,
-    plan: Arc<Plan>,
-    clients: Vec<Client>,
-) -> anyhow::Result<(Vec<Client>, Arc<Plan>)> {
+async fn warm(flags: &Flags, side: &Side, plan: &Arc<Plan>, clients: Vec<Client>) -> anyhow::Result<Vec<Client>> {
     let count = plan.repeat.unwrap_or(0).max(flags.warmup);
-    let (tally, _, clients) = segment::run(&plan, clients, Stretch { first: 0, count, rate: None }).await;
+    let (tally, _, clients) = segment::run(plan, clients, Stretch { first: 0, count, rate: None }).await;
     let summary = tally.summary();
     let is_fatal = |code: &str| !code.starts_with("X-Cache ");
     if let Some((code, count)) = summary.errors.iter().find(|(code, _)| is_fatal(code)) {
         bail!("{}: {count} of {} answers of the warm-up failed: {code}", side.name, summary.ok + tally.failures());
     }
-    Ok((clients, plan))
+    Ok(clients)
+}
+
+/// Asks for a stream of three events; more come if the side drops the headers that steer the mock.
+async fn probe(side: &Side, client: &mut Client) -> anyhow::Result<()> {
+    let target = side.target.clone().with_header("x-mock-chunks", "3");
+    let prompt = format!("Is anybody there? {}", random());
+    client.ask(&Question::new(&target, &prompt, true)).await?;
+    let events = memchr::memmem::find_iter(client.parser.body(), "data:").count();
+    ensure!(
+        events <= 5, // three, perhaps a usage chunk, and the end mark
+        "the {} side does not pass on x-mock-* headers: start the mock with the matching flags instead",
+        side.name
+    );
+    Ok(())
 }
 
 fn append(flags: &Flags, ids: &[String]) -> anyhow::Result<()> {

@@ -94,7 +94,7 @@ impl Questions {
                  the manual at hand and has done no repairs himself. Before he rang us he had cleaned it, had looked for loose \
                  cables and had switched it off and on again. He would rather repair than replace and can handle a \
                  screwdriver and a meter. Tell him in a short answer what is most likely wrong, how he finds out, what he \
-                 should leave to the shop, and roughly what that costs him."
+                 should leave to the shop, and roughly what that costs him in parts and hours."
             );
             Question::new(target, &prompt, stream)
         });
@@ -138,7 +138,7 @@ mod tests {
             questions.write(number, &mut question);
             let body: serde_json::Value = serde_json::from_slice(question.body()).expect("JSON");
             assert_eq!(body["messages"][1]["content"], question.prompt());
-            assert!((850..1000).contains(&question.body().len()), "{}", question.body().len());
+            assert!((800..1000).contains(&question.body().len()), "{}", question.body().len());
             assert!(question.prompt().starts_with(&format!("Batch 1234567890 ticket {number:010}: ")));
             prompts.insert(question.prompt().to_owned());
         }

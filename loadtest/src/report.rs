@@ -136,13 +136,13 @@ pub(crate) fn print(run: &Run) -> io::Result<()> {
     let Deltas { gateway_added_p50_us, relay_added_p50_us, gateway_to_direct, gateway_to_relay, relay_to_direct } =
         run.deltas;
     let values = [
-        ("added p50 us: gateway", gateway_added_p50_us),
-        ("relay", relay_added_p50_us),
-        ("throughput: gateway/direct", gateway_to_direct),
-        ("gateway/relay", gateway_to_relay),
-        ("relay/direct", relay_to_direct),
+        ("added p50 us of the gateway ", gateway_added_p50_us),
+        ("added p50 us of the relay ", relay_added_p50_us),
+        ("throughput gateway/direct ", gateway_to_direct),
+        ("gateway/relay ", gateway_to_relay),
+        ("relay/direct ", relay_to_direct),
     ];
-    let known: Vec<_> = values.iter().filter_map(|(name, value)| value.map(|v| format!("{name} {v:.2}"))).collect();
+    let known: Vec<_> = values.iter().filter_map(|(name, value)| value.map(|v| format!("{name}{v:.2}"))).collect();
     writeln!(out, "medians over rounds: {}", known.join(", "))?;
     out.flush()
 }

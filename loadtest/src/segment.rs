@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) cache: &'static str,
     pub(crate) timeout: Duration,
     pub(crate) keep_ids: bool,
+    /// Its headers tell the mock how to answer.
+    pub(crate) steers_mock: bool,
 }
 
 /// Which requests of the plan, and when they are due.

@@ -64,7 +64,7 @@ impl Tally {
             [(&mut self.latency, &part.latency), (&mut self.ttft, &part.ttft), (&mut self.gaps, &part.gaps)]
         {
             for value in values {
-                histogram.saturating_record(*value);
+                histogram.record(*value).expect("an auto-resizing histogram takes every value");
             }
         }
         add_counts(&mut self.errors, &part.errors);

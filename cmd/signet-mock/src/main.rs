@@ -29,6 +29,9 @@ struct Flags {
     /// Offer HTTP/2 by ALPN beside HTTP/1.1.
     #[arg(long, requires = "tls")]
     h2: bool,
+    /// Tell the first HTTP/2 connection to go away at so many requests in flight.
+    #[arg(long, value_name = "N", requires = "h2")]
+    goaway_at: Option<usize>,
     /// Write the certificate to trust to this file.
     #[arg(long, value_name = "FILE", requires = "tls")]
     ca_out: Option<PathBuf>,
@@ -76,6 +79,7 @@ impl Flags {
             listen: self.listen,
             tls: self.tls,
             h2: self.h2,
+            goaway_at: self.goaway_at,
             threads: self.threads,
             keep: self.keep,
             api_key: self.api_key,

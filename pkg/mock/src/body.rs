@@ -142,3 +142,26 @@ impl Body for Reply {
         self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use super::*;
+    use crate::io::Fate;
+    use crate::journal::Journal;
+
+    #[test]
+    fn hyper_gets_to_flush_before_every_event() {
+        let ticket = Ticket::new(Arc::new(Journal::new(0)), Arc::new(Fate::default()), 1);
+        let frames = vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")];
+        let mut reply = Reply::paced(frames, Duration::ZERO, End::Clean, ticket);
+        let mut poll = || match Pin::new(&mut reply).poll_frame(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => "pending",
+            Poll::Ready(Some(_)) => "frame",
+            Poll::Ready(None) => "end",
+        };
+        assert_eq!([poll(), poll(), poll(), poll(), poll()], ["pending", "frame", "pending", "frame", "end"]);
+    }
+}

@@ -12,6 +12,7 @@ mod behaviour;
 mod body;
 mod control;
 mod embedding;
+mod goaway;
 mod gzip;
 mod io;
 mod journal;

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -15,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::behaviour::Behaviour;
+use crate::goaway;
 use crate::io::{Fate, Io};
 use crate::journal::{Counts, Journal, Seen};
 use crate::service::{Peer, handle};
@@ -29,6 +31,8 @@ pub struct Config {
     pub tls: bool,
     /// Offer HTTP/2 by ALPN beside HTTP/1.1; needs `tls`.
     pub h2: bool,
+    /// Tell the first HTTP/2 connection to go away once so many requests are in flight, and answer only the first of them.
+    pub goaway_at: Option<usize>,
     /// Threads, each with a runtime of its own; connections go to whichever accepts first.
     pub threads: usize,
     /// How many of the newest requests are remembered.
@@ -45,6 +49,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tls: false,
             h2: false,
+            goaway_at: None,
             threads: 1,
             keep: 10_000,
             api_key: None,
@@ -85,6 +90,7 @@ pub(crate) struct Shared {
     pub(crate) behaviour: Behaviour,
     pub(crate) api_key: Option<String>,
     idle_closer: watch::Sender<()>,
+    goaway_at: Mutex<Option<usize>>,
 }
 
 impl Shared {
@@ -122,6 +128,7 @@ impl MockUpstream {
             behaviour: config.behaviour,
             api_key: config.api_key,
             idle_closer: watch::Sender::new(()),
+            goaway_at: Mutex::new(config.goaway_at),
         });
         let mut mock = Self { address, ca_pem, shared, stop: CancellationToken::new(), threads: Vec::new() };
         for _ in 0..config.threads.max(1) {
@@ -253,6 +260,11 @@ async fn http1(io: impl AsyncRead + AsyncWrite + Unpin, peer: Arc<Peer>) {
 }
 
 async fn http2(io: impl AsyncRead + AsyncWrite + Unpin, peer: Arc<Peer>) {
+    let goaway_at = peer.shared.goaway_at.lock().take();
+    if let Some(in_flight) = goaway_at {
+        goaway::serve(io, in_flight, &peer).await.ok(); // ends with the client, one way or the other
+        return;
+    }
     let service = service_fn({
         let peer = Arc::clone(&peer);
         move |request| handle(Arc::clone(&peer), request)

@@ -21,7 +21,7 @@ use crate::server::Shared;
 
 const MAX_REQUEST_BYTES: usize = 256 << 20;
 const DEFAULT_CHUNKS: usize = 74;
-const CHAT: &str = "/v1/chat/completions";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
 const EMBEDDINGS: &str = "/v1/embeddings";
 const MODELS: &str = "/v1/models";
 pub(crate) const PATHS: [&str; 3] = [CHAT, EMBEDDINGS, MODELS];

@@ -70,3 +70,28 @@ async fn an_answer_over_h2_is_the_same_and_leaving_one_stream_cancels_one_reques
     cut.expect_err("the stream is reset");
     assert_eq!(mock.counts().connections, 1);
 }
+
+#[tokio::test]
+async fn goaway_answers_the_first_request_in_flight_and_disowns_the_others() {
+    let mock = MockUpstream::start(Config { tls: true, h2: true, goaway_at: Some(3), ..Config::default() })
+        .expect("a free port");
+    let ask = |sender: &http2::SendRequest<Full<Bytes>>| {
+        let request = http::Request::post(format!("{}/chat/completions", mock.base_url()));
+        sender.clone().send_request(request.body(Full::new(Bytes::from(chat("")))).expect("a request"))
+    };
+    let mut told = Vec::new();
+    for requests in [3, 1] {
+        let io = TokioIo::new(connect(&mock, &[b"h2"]).await);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
+        tokio::spawn(connection);
+        let asked: Vec<_> = (0..requests).map(|_| tokio::spawn(ask(&sender))).collect();
+        for answer in asked {
+            told.push(match answer.await.expect("no panic") {
+                Ok(answer) => answer.into_body().collect().await.expect("a body").to_bytes() == chat_body("m", PROMPT),
+                Err(_) => false,
+            });
+        }
+    }
+    assert_eq!(told, [true, false, false, true], "the first of the first connection, and the second connection");
+    assert_eq!((mock.counts().requests, mock.counts().finished, mock.counts().connections), (4, 2, 2));
+}
