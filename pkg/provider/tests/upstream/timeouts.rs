@@ -107,7 +107,7 @@ async fn a_body_that_never_makes_us_wait_is_ended_too() {
     let serve = async {
         let mut wire = peer.accept().await;
         wire.request().await;
-        wire.send(format!("{CHUNKED}{}", chunk(&"x".repeat(50_000)).repeat(4))).await;
+        wire.send(format!("{CHUNKED}{}0\r\n\r\n", chunk(&"x".repeat(50_000)).repeat(4))).await;
         wire
     };
     let (reply, _wire) = join!(client.send(call("{}")), serve);
