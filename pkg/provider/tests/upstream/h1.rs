@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use proptest::prelude::*;
 use signet_provider::{Auth, Call, ClosedWhen, Provider, ProviderConfig, UpstreamError, filter_request_headers};
 use signet_types::Secret;
+use std::time::Duration;
 use tokio::join;
 
 fn when(error: &UpstreamError) -> Option<ClosedWhen> {
@@ -465,4 +466,99 @@ proptest! {
         cuts.sort_unstable();
         prop_assert_eq!(received(answer.as_bytes(), &cuts), chunks.concat().into_bytes());
     }
+}
+
+#[tokio::test]
+async fn a_provider_may_be_let_go_while_an_answer_streams() {
+    let peer = Peer::plain().await;
+    let client = peer.client();
+    let serve = async {
+        let mut wire = peer.accept().await;
+        wire.request().await;
+        wire.send(format!("{CHUNKED}{}", chunk("one"))).await;
+        wire
+    };
+    let (reply, mut wire) = join!(client.send(call("{}")), serve);
+    drop(client); // as when a new configuration replaces the old one
+    wire.send(format!("{}0\r\n\r\n", chunk("two"))).await;
+    assert_eq!(within(text(reply.expect("an answer"))).await.expect("complete"), "onetwo");
+}
+
+#[tokio::test]
+async fn a_large_request_is_sent_as_fast_as_the_provider_reads() {
+    let peer = Peer::plain().await;
+    let client = peer.client();
+    let large = "z".repeat(8 << 20);
+    let serve = async {
+        let mut wire = peer.accept().await;
+        let mut seen = 0;
+        let mut buffer = vec![0; 4096];
+        while seen < large.len() {
+            seen += tokio::io::AsyncReadExt::read(&mut wire.stream, &mut buffer).await.expect("open");
+            tokio::task::yield_now().await;
+        }
+        wire.answer("{}").await;
+        wire
+    };
+    let (answer, _wire) = within(async { join!(exchange(&client, &large), serve) }).await;
+    assert_eq!(answer.expect("complete"), "{}");
+    assert_eq!(client.open_connections(), 1);
+}
+
+#[tokio::test]
+async fn path_and_query_of_the_base_url_are_part_of_every_request() {
+    let peer = Peer::plain().await;
+    let base = format!("http://127.0.0.1:{}/openai/?api-version=1", peer.port());
+    let client = crate::peer::client(ProviderConfig { base_url: base.parse().expect("a URL"), ..peer.config() });
+    let serve = async {
+        let mut wire = peer.accept().await;
+        let first = wire.request().await;
+        wire.answer("{}").await;
+        let second = wire.request().await;
+        wire.answer("{}").await;
+        [first, second].map(|request| request.lines().next().unwrap_or_default().to_owned())
+    };
+    let ask = async {
+        exchange(&client, "{}").await.expect("complete");
+        let path = http::uri::PathAndQuery::from_static("/files?limit=2");
+        client.send(Call { path, ..call("{}") }).await.expect("an answer");
+    };
+    let ((), lines) = within(async { join!(ask, serve) }).await;
+    let expected =
+        ["POST /openai/chat/completions?api-version=1 HTTP/1.1", "POST /openai/files?api-version=1&limit=2 HTTP/1.1"];
+    assert_eq!(lines, expected);
+}
+
+async fn serve_once(peer: &Peer) -> Wire {
+    let mut wire = peer.accept().await;
+    wire.request().await;
+    wire.answer("{}").await;
+    wire
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_rested_too_long_is_closed() {
+    let peer = Peer::plain().await;
+    let client = peer.client();
+    let (answer, mut wire) = join!(exchange(&client, "{}"), serve_once(&peer));
+    answer.expect("complete");
+    tokio::time::advance(Duration::from_secs(49)).await;
+    client.close_idle();
+    assert_eq!(client.open_connections(), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    client.close_idle();
+    assert_eq!(client.open_connections(), 0);
+    wire.closed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_rested_too_long_carries_nothing_more() {
+    let peer = Peer::plain().await;
+    let client = peer.client();
+    let (answer, mut old) = join!(exchange(&client, "{}"), serve_once(&peer));
+    answer.expect("complete");
+    tokio::time::advance(Duration::from_secs(50)).await;
+    let (answer, _fresh) = join!(exchange(&client, "{}"), serve_once(&peer));
+    answer.expect("complete");
+    assert_eq!(old.request().await, "", "closed without a further request");
 }

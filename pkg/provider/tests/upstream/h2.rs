@@ -16,6 +16,7 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
@@ -36,7 +37,13 @@ struct Frame {
 }
 
 /// One HTTP/2 connection as its server sees it.
-struct Wire2(Wire);
+struct Wire2 {
+    wire: Wire,
+    /// What the client lets us send, by stream; 0 is the connection (RFC 9113 §6.9).
+    windows: HashMap<u32, usize>,
+    /// The window that a new stream starts with.
+    initial_window: usize,
+}
 
 impl Wire2 {
     /// Accepts, reads the preface and announces how many streams it takes.
@@ -45,7 +52,7 @@ impl Wire2 {
         let mut preface = [0; 24];
         wire.stream.read_exact(&mut preface).await.expect("a preface");
         assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        let mut wire = Self(wire);
+        let mut wire = Self { wire, windows: HashMap::from([(0, 65535)]), initial_window: 65535 };
         let settings = [&3_u16.to_be_bytes()[..], &max_streams.to_be_bytes()].concat();
         wire.send(SETTINGS, 0, 0, &settings).await;
         wire.send(SETTINGS, ACK, 0, &[]).await;
@@ -55,7 +62,7 @@ impl Wire2 {
     async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let length = u32::try_from(payload.len()).expect("a small frame").to_be_bytes();
         let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
-        self.0.send([head.as_slice(), payload].concat()).await;
+        self.wire.send([head.as_slice(), payload].concat()).await;
     }
 
     async fn respond(&mut self, stream: u32, body: &[u8]) {
@@ -71,19 +78,46 @@ impl Wire2 {
         self.send(GOAWAY, 0, 0, &[last_stream.to_be_bytes(), reason.to_be_bytes()].concat()).await;
     }
 
-    /// The next frame of a stream; none at the end of the connection.
+    /// How much may be sent on `stream` now.
+    fn window(&self, stream: u32) -> usize {
+        let own = self.windows.get(&stream).copied().unwrap_or(self.initial_window);
+        own.min(self.windows[&0])
+    }
+
+    fn spend(&mut self, stream: u32, size: usize) {
+        *self.windows.entry(stream).or_insert(self.initial_window) -= size;
+        *self.windows.get_mut(&0).expect("always there") -= size;
+    }
+
+    /// The next frame; none at the end of the connection.
+    async fn raw_frame(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.wire.stream.read_exact(&mut head).await.ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        self.wire.stream.read_exact(&mut payload).await.ok()?;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        let frame = Frame { kind: head[3], flags: head[4], stream, payload };
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("4 bytes"));
+        match frame.kind {
+            PING if frame.flags & ACK == 0 => self.send(PING, ACK, 0, &frame.payload).await,
+            WINDOW_UPDATE => {
+                *self.windows.entry(stream).or_insert(self.initial_window) += number(&frame.payload) as usize;
+            }
+            SETTINGS => {
+                for setting in frame.payload.chunks_exact(6).filter(|setting| setting[..2] == [0, 4]) {
+                    self.initial_window = number(&setting[2..]) as usize;
+                }
+            }
+            _ => {}
+        }
+        Some(frame)
+    }
+
+    /// The next frame of a request; none at the end of the connection.
     async fn frame(&mut self) -> Option<Frame> {
         loop {
-            let mut head = [0; 9];
-            self.0.stream.read_exact(&mut head).await.ok()?;
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-            let mut payload = vec![0; length];
-            self.0.stream.read_exact(&mut payload).await.ok()?;
-            let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-            let frame = Frame { kind: head[3], flags: head[4], stream, payload };
-            if frame.kind == PING && frame.flags & ACK == 0 {
-                self.send(PING, ACK, 0, &frame.payload).await;
-            }
+            let frame = self.raw_frame().await?;
             if frame.stream != 0 && matches!(frame.kind, DATA | HEADERS | RST_STREAM) {
                 return Some(frame);
             }
@@ -450,4 +484,74 @@ async fn http2_headers_of_17_kb_pass() {
     let size: usize = ["a", "b", "c", "d"].iter().map(|n| reply.headers[format!("x-long-{n}")].len()).sum();
     assert_eq!(size, 17 * 1024);
     assert_eq!(text(reply).await.expect("complete"), "{}");
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_all_windows_flows() {
+    const SIZE: usize = 12 << 20;
+    let peer = Peer::tls(&["h2"]).await;
+    let client = peer.client();
+    let serve = async {
+        let mut wire = Wire2::accept(&peer, 100).await;
+        let (stream, _) = wire.request().await;
+        wire.send(HEADERS, END_HEADERS, stream, STATUS_200).await;
+        let mut sent = 0;
+        while sent < SIZE {
+            while wire.window(stream) < 16384 {
+                within(wire.raw_frame()).await.expect("a window update");
+            }
+            wire.spend(stream, 16384);
+            sent += 16384;
+            wire.send(DATA, if sent == SIZE { END_STREAM } else { 0 }, stream, &[b'd'; 16384]).await;
+        }
+        wire
+    };
+    let ask = async { pieces(client.send(call("{}")).await.expect("an answer").body).await };
+    let ((pieces, error), _wire) = join!(ask, serve);
+    assert!(error.is_none());
+    assert_eq!(pieces.concat().len(), SIZE);
+}
+
+#[tokio::test]
+async fn a_large_request_flows_as_the_provider_opens_its_window() {
+    let peer = Peer::tls(&["h2"]).await;
+    let client = peer.client();
+    let large = "z".repeat(1 << 20);
+    let serve = async {
+        let mut wire = Wire2::accept(&peer, 100).await;
+        let mut seen = 0;
+        loop {
+            let frame = within(wire.frame()).await.expect("a frame");
+            if frame.kind == DATA && !frame.payload.is_empty() {
+                seen += frame.payload.len();
+                let size = u32::try_from(frame.payload.len()).expect("a small frame").to_be_bytes();
+                wire.send(WINDOW_UPDATE, 0, 0, &size).await;
+                wire.send(WINDOW_UPDATE, 0, frame.stream, &size).await;
+            }
+            if frame.flags & END_STREAM != 0 {
+                wire.respond(frame.stream, b"{}").await;
+                return (seen, wire);
+            }
+        }
+    };
+    let (answer, (seen, _wire)) = join!(exchange(&client, &large), serve);
+    assert_eq!(answer.expect("complete"), "{}");
+    assert_eq!(seen, 1 << 20);
+}
+
+#[tokio::test]
+async fn a_provider_may_be_let_go_while_an_http2_answer_streams() {
+    let peer = Peer::tls(&["h2"]).await;
+    let client = peer.client();
+    let serve = async {
+        let mut wire = Wire2::accept(&peer, 100).await;
+        let (stream, _) = wire.request().await;
+        wire.send(HEADERS, END_HEADERS, stream, STATUS_200).await;
+        (wire, stream)
+    };
+    let (reply, (mut wire, stream)) = join!(client.send(call("{}")), serve);
+    drop(client); // as when a new configuration replaces the old one
+    wire.send(DATA, END_STREAM, stream, b"all").await;
+    assert_eq!(within(text(reply.expect("an answer"))).await.expect("complete"), "all");
+    wire.wire.closed().await; // nobody holds the connection any more
 }

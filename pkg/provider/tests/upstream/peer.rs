@@ -184,5 +184,5 @@ pub(crate) async fn pieces(mut body: UpstreamBody) -> (Vec<Bytes>, Option<Upstre
 
 /// Fails a test that hangs instead of holding up the others.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(100), work).await.expect("the other side does nothing")
+    tokio::time::timeout(Duration::from_secs(30), work).await.expect("the other side does nothing")
 }
