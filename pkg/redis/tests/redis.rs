@@ -89,7 +89,7 @@ impl Server {
     async fn start() -> Self {
         let folder = TempDir::new().expect("a folder");
         let port = free_port().await.port();
-        let child = spawn(folder.path(), port);
+        let child = spawn(folder.path(), port, &[]);
         Self { child, folder, port }
     }
 
@@ -102,8 +102,8 @@ impl Server {
         self.child.wait().expect("it ends");
     }
 
-    fn restart(&mut self) {
-        self.child = spawn(self.folder.path(), self.port);
+    fn restart(&mut self, flags: &[&str]) {
+        self.child = spawn(self.folder.path(), self.port, flags);
     }
 }
 
@@ -114,10 +114,11 @@ impl Drop for Server {
     }
 }
 
-fn spawn(folder: &Path, port: u16) -> Child {
+fn spawn(folder: &Path, port: u16, flags: &[&str]) -> Child {
     Command::new(told("SIGNET_TEST_REDIS_SERVER"))
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
         .arg(folder)
+        .args(flags)
         .stdout(Stdio::null())
         .spawn()
         .expect("redis-server runs")
@@ -263,7 +264,21 @@ async fn a_server_that_comes_later_is_used_without_a_restart() {
     server.stop();
     let store = open(server.url());
     store.get(&key()).await.expect_err("nobody is there");
-    server.restart();
+    server.restart(&[]);
+    ready(&store).await;
+}
+
+#[tokio::test]
+async fn a_password_that_is_mended_later_is_used_without_a_restart() {
+    let mut server = Server::start().await;
+    ready(&open(server.url())).await;
+    server.stop();
+    server.restart(&["--requirepass", "another"]);
+    let store = open(format!("redis://:ours@127.0.0.1:{}", server.port));
+    let found = timeout(PATIENCE, store.get(&key())).await.expect("no hang");
+    assert!(matches!(found, Err(StoreFault::Timeout(_) | StoreFault::Unavailable(_))), "{found:?}");
+    server.stop();
+    server.restart(&["--requirepass", "ours"]);
     ready(&store).await;
 }
 
@@ -276,7 +291,7 @@ async fn a_server_that_restarts_is_used_again() {
         server.stop();
         let down = async { while store.get(&key).await.is_ok() {} };
         timeout(PATIENCE, down).await.expect("a fault, not a hang");
-        server.restart();
+        server.restart(&[]);
         let up = async { while store.put(&key, Bytes::from_static(b"y"), HOUR).await.is_err() {} };
         timeout(PATIENCE, up).await.expect("used again");
         assert_eq!(store.get(&key).await.expect("an answer").as_deref(), Some(&b"y"[..]));

@@ -3,7 +3,7 @@
 //! Opening never fails because a server is down: connections are made when they are needed, `migrate` is for the caller to
 //! retry, `probe` tells readiness. A database that is down shows within a second, as a fault that says so.
 //!
-//! This crate knows no runtime statements of its own beyond those ports: it neither schedules, batches nor retries.
+//! There is no task, queue or retry in here: when to ship, how much, and what to do about a fault is the caller's business.
 
 mod columns;
 mod fault;
@@ -11,6 +11,7 @@ mod fence;
 mod migrations;
 mod open;
 mod postgres;
+mod readers;
 mod sieve;
 mod sqlite;
 mod transact;

@@ -3,7 +3,9 @@
 use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
 use signet_cache::{EntryStore, KeyStore, StoreFault};
-use signet_lineage::RecordStore;
+use signet_lineage::verify::Stored;
+use signet_lineage::{Record, RecordStore, ShipFault};
+use signet_types::LogId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,6 +55,7 @@ pub enum OpenError {
 pub(crate) trait Backend: Send + Sync {
     async fn migrate(&self) -> Result<(), StoreFault>;
     async fn probe(&self) -> Result<(), StoreFault>;
+    async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault>;
     async fn close(&self);
 }
 
@@ -110,6 +113,14 @@ impl Stores {
     /// What stands in the way.
     pub async fn probe(&self) -> Result<(), StoreFault> {
         self.backend.probe().await
+    }
+
+    /// As [`RecordStore::records`], with the copies of signed facts that stand beside each record, for `verify` to compare.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
+        self.backend.stored(log, from_seq, limit).await
     }
 
     /// Ends all connections; operations after it fail.

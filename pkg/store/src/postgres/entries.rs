@@ -1,14 +1,13 @@
 //! Durable cache entries in Postgres.
 
+use super::read::to_entries;
 use super::{PgStore, unnamed};
-use crate::fault::{Fault, to_array, to_i64, to_u64};
+use crate::fault::{Fault, to_i64};
+use crate::readers::entry_columns;
 use crate::sieve::newest_per_key;
 use async_trait::async_trait;
-use signet_cache::{CacheKey, EntryRow, EntryStore, StoreFault};
-use signet_types::{EntryId, TenantId};
-use sqlx::Row as _;
-use sqlx::postgres::{PgConnection, PgRow};
-use uuid::Uuid;
+use signet_cache::{EntryRow, EntryStore, StoreFault};
+use sqlx::postgres::PgConnection;
 
 /// Rows removed per transaction.
 const SWEEP: i64 = 5000;
@@ -31,10 +30,13 @@ ON CONFLICT (key) DO UPDATE SET id = excluded.id, partition = excluded.partition
 WHERE cache_entry.created_ms <= excluded.created_ms";
 
 // A cursor beyond the last number comes from before a restore: it reads from the start.
-const SINCE: &str = "\
-SELECT id, key, partition, tenant, created_ms, expires_ms, sealed, appeared FROM cache_entry
-WHERE appeared > CASE WHEN $1 > (SELECT last_value FROM cache_entry_appeared) THEN 0 ELSE $1 END AND expires_ms > $2
-ORDER BY appeared LIMIT $3";
+const SINCE: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM cache_entry
+    WHERE appeared > CASE WHEN $1 > (SELECT last_value FROM cache_entry_appeared) THEN 0 ELSE $1 END AND expires_ms > $2
+    ORDER BY appeared LIMIT $3"
+);
 
 // In key order, as PUT: two replicas that meet wait for each other, they never deadlock.
 const SWEEP_SOME: &str = "\
@@ -52,7 +54,13 @@ impl EntryStore for PgStore {
     }
 
     async fn since(&self, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), StoreFault> {
-        let work = self.transact(move |conn| Box::pin(async move { since(conn, cursor, now_ms, limit).await }));
+        let (after, now) = (to_i64(cursor)?, to_i64(now_ms)?);
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let ask = unnamed(SINCE).bind(after).bind(now).bind(i64::from(limit));
+                to_entries(&ask.fetch_all(conn).await?, cursor)
+            })
+        });
         Ok(work.await?)
     }
 
@@ -89,23 +97,4 @@ async fn put(conn: &mut PgConnection, rows: &[EntryRow]) -> Result<(), Fault> {
         .execute(conn)
         .await?;
     Ok(())
-}
-
-async fn since(conn: &mut PgConnection, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), Fault> {
-    let ask = unnamed(SINCE).bind(to_i64(cursor)?).bind(to_i64(now_ms)?).bind(i64::from(limit));
-    let rows = ask.fetch_all(conn).await?;
-    let behind = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?.unwrap_or(cursor);
-    Ok((rows.iter().map(to_entry).collect::<Result<_, _>>()?, behind))
-}
-
-fn to_entry(row: &PgRow) -> Result<EntryRow, Fault> {
-    Ok(EntryRow {
-        id: EntryId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
-        key: CacheKey::from_bytes(to_array("key", row.try_get(1)?)?),
-        partition: to_array("partition", row.try_get(2)?)?,
-        tenant: TenantId::from_bytes(to_array("tenant", row.try_get(3)?)?),
-        created_ms: to_u64(row.try_get(4)?)?,
-        expires_ms: to_u64(row.try_get(5)?)?,
-        sealed: row.try_get(6)?,
-    })
 }

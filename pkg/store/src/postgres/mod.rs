@@ -4,11 +4,18 @@ mod entries;
 mod keys;
 mod records;
 
+mod read {
+    crate::readers::readers!(sqlx::postgres::PgRow);
+}
+
 use crate::fault::Fault;
 use crate::open::{Backend, OpenError, Options};
 use crate::transact::{Work, transact};
 use async_trait::async_trait;
 use signet_cache::StoreFault;
+use signet_lineage::verify::Stored;
+use signet_lineage::{Record, ShipFault};
+use signet_types::LogId;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres};
 use std::time::Duration;
@@ -110,6 +117,10 @@ impl Backend for PgStore {
         let work =
             self.transact(move |conn| Box::pin(async move { Ok(unnamed(ask).fetch_optional(conn).await.map(drop)?) }));
         Ok(work.await?)
+    }
+
+    async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
+        self.stored(log, from_seq, limit).await
     }
 
     async fn close(&self) {

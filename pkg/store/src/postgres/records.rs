@@ -1,17 +1,19 @@
 //! Shipping records into Postgres, and finding them again.
 
+use super::read::{to_fence, to_log, to_record, to_stored};
 use super::{PgStore, unnamed};
 use crate::columns::Row;
-use crate::fault::{Fault, to_array, to_epoch, to_i64, to_u64};
+use crate::fault::{Fault, to_i64, to_u64};
 use crate::fence;
+use crate::readers::record_columns;
 use async_trait::async_trait;
+use signet_lineage::verify::Stored;
 use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::Row as _;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::PgConnection;
 use std::collections::HashMap;
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// Rows per statement: a cached plan's sweet spot, and far from every limit of the protocol.
 const ROWS_PER_INSERT: usize = 1000;
@@ -44,17 +46,28 @@ SELECT lineage_add_day(d) FROM (SELECT DISTINCT least(greatest(date '1970-01-01'
 FROM unnest($1::int[]) AS t (day) ORDER BY d) days";
 
 // The id's own time names the day to look at first; only ids made elsewhere need a look at every partition.
-const FIND_NEAR: &str = "\
-SELECT id, log_id, epoch, seq, payload, key_id, sig FROM lineage_entry
-WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL
-    AND day BETWEEN date '1970-01-01' + $3 - 1 AND date '1970-01-01' + $3 + 1 LIMIT 1";
-const FIND_ANYWHERE: &str = "\
-SELECT id, log_id, epoch, seq, payload, key_id, sig FROM lineage_entry
-WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1";
-
-const RECORDS: &str = "\
-SELECT id, log_id, epoch, seq, payload, key_id, sig FROM lineage_entry
-WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3";
+const FIND_NEAR: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL
+    AND day BETWEEN date '1970-01-01' + $3 - 1 AND date '1970-01-01' + $3 + 1 LIMIT 1"
+);
+const FIND_ANYWHERE: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1"
+);
+const RECORDS: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+);
+const STORED: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
+    FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+);
 
 #[async_trait]
 impl RecordStore for PgStore {
@@ -105,6 +118,23 @@ impl RecordStore for PgStore {
 }
 
 impl PgStore {
+    /// As `records`, with what is stored beside each record, for `verify`.
+    pub(crate) async fn stored(
+        &self,
+        log: LogId,
+        from_seq: u64,
+        limit: u32,
+    ) -> Result<Vec<(Record, Stored)>, ShipFault> {
+        let from_seq = to_i64(from_seq)?;
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let ask = unnamed(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
+                ask.fetch_all(conn).await?.iter().map(to_stored).collect()
+            })
+        });
+        Ok(work.await?)
+    }
+
     async fn ship_once(&self, log: LogId, epoch: u32, rows: Arc<Vec<Row>>) -> Result<u64, Fault> {
         self.transact(move |conn| Box::pin(async move { ship(conn, log, epoch, &rows).await })).await
     }
@@ -127,7 +157,7 @@ async fn register(conn: &mut PgConnection, ours: &LogRow) -> Result<LogRow, Faul
 async fn ship(conn: &mut PgConnection, log: LogId, epoch: u32, rows: &[Row]) -> Result<u64, Fault> {
     let ask = "SELECT epoch, next_seq FROM lineage_log WHERE log_id = $1 FOR UPDATE";
     let found = unnamed(ask).bind(log.as_uuid()).fetch_optional(&mut *conn).await?;
-    let found = found.map(|row| Ok::<_, Fault>((to_epoch(row.try_get(0)?)?, to_u64(row.try_get(1)?)?))).transpose()?;
+    let found = found.as_ref().map(to_fence).transpose()?;
     let held = fence::already_held(log, epoch, found, rows)?;
     let next_seq = found.map_or(0, |(_, next_seq)| next_seq);
     let (overlap, fresh) = rows.split_at(held);
@@ -156,27 +186,28 @@ async fn insert(conn: &mut PgConnection, log: LogId, rows: &[Row]) -> Result<(),
         rows.iter().map(part).collect()
     }
     let seqs = rows.iter().map(|row| to_i64(row.record.seq)).collect::<Result<Vec<_>, _>>()?;
-    let times = rows.iter().map(|row| to_i64(row.columns.ts_ms)).collect::<Result<Vec<_>, _>>()?;
+    let times = rows.iter().map(|row| to_i64(row.ts_ms())).collect::<Result<Vec<_>, _>>()?;
+    let parents = rows.iter().map(|row| row.column(|c| c.parent)).collect::<Vec<_>>();
     unnamed(INSERT)
         .bind(log.as_uuid())
         .bind(seqs)
         .bind(each(rows, Row::day))
         .bind(times)
         .bind(each(rows, |row| row.record.id.as_uuid()))
-        .bind(each(rows, |row| row.columns.kind.as_str()))
+        .bind(each(rows, Row::kind))
         .bind(each(rows, |row| i64::from(row.record.epoch)))
         .bind(each(rows, |row| row.leaf_hash.as_slice()))
         .bind(each(rows, |row| row.record.key_id.as_slice()))
         .bind(each(rows, |row| row.record.sig.as_slice()))
         .bind(each(rows, |row| &*row.record.payload))
-        .bind(each(rows, |row| row.columns.tenant.as_ref().map(<[u8; 16]>::as_slice)))
-        .bind(each(rows, |row| row.columns.model.as_deref()))
-        .bind(each(rows, |row| row.columns.cache.as_deref()))
-        .bind(each(rows, |row| row.columns.status))
-        .bind(each(rows, |row| row.columns.tok_in))
-        .bind(each(rows, |row| row.columns.tok_out))
-        .bind(each(rows, |row| row.columns.parent_log))
-        .bind(each(rows, |row| row.columns.parent_seq))
+        .bind(each(rows, |row| row.column(|c| c.tenant.as_ref().map(|tenant| tenant.as_bytes().as_slice()))))
+        .bind(each(rows, |row| row.column(|c| c.model.as_deref())))
+        .bind(each(rows, |row| row.column(|c| c.cache.as_deref())))
+        .bind(each(rows, |row| row.column(|c| c.status.map(i32::from))))
+        .bind(each(rows, |row| row.column(|c| c.tok_in.and_then(|n| i64::try_from(n).ok()))))
+        .bind(each(rows, |row| row.column(|c| c.tok_out.and_then(|n| i64::try_from(n).ok()))))
+        .bind(parents.iter().map(|parent| parent.map(|(log, _)| log.as_uuid())).collect::<Vec<_>>())
+        .bind(parents.iter().map(|parent| parent.and_then(|(_, seq)| i64::try_from(seq).ok())).collect::<Vec<_>>())
         .execute(conn)
         .await?;
     Ok(())
@@ -194,26 +225,4 @@ async fn find(conn: &mut PgConnection, id: LineageId, tenant: Option<TenantId>) 
     }
     let ask = unnamed(FIND_ANYWHERE).bind(id.as_uuid()).bind(tenant.as_deref());
     ask.fetch_optional(conn).await?.as_ref().map(to_record).transpose()
-}
-
-fn to_log(row: &PgRow) -> Result<LogRow, Fault> {
-    Ok(LogRow {
-        log: LogId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
-        origin: row.try_get(1)?,
-        epoch: to_epoch(row.try_get(2)?)?,
-        next_seq: to_u64(row.try_get(3)?)?,
-        attest_key: to_array("attest_key", row.try_get(4)?)?,
-    })
-}
-
-fn to_record(row: &PgRow) -> Result<Record, Fault> {
-    Ok(Record {
-        id: LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
-        log: LogId::from_bytes(row.try_get::<Uuid, _>(1)?.into_bytes()),
-        epoch: to_epoch(row.try_get(2)?)?,
-        seq: to_u64(row.try_get(3)?)?,
-        payload: row.try_get::<Vec<u8>, _>(4)?.into_boxed_slice(),
-        key_id: to_array("key_id", row.try_get(5)?)?,
-        sig: to_array("sig", row.try_get(6)?)?,
-    })
 }

@@ -1,13 +1,13 @@
 //! Durable cache entries in SQLite.
 
 use super::SqliteStore;
-use crate::fault::{Fault, to_array, to_i64, to_u64};
+use super::read::to_entries;
+use crate::fault::{Fault, to_i64};
+use crate::readers::entry_columns;
 use crate::sieve::newest_per_key;
 use async_trait::async_trait;
-use signet_cache::{CacheKey, EntryRow, EntryStore, StoreFault};
-use signet_types::{EntryId, TenantId};
-use sqlx::Row as _;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use signet_cache::{EntryRow, EntryStore, StoreFault};
+use sqlx::sqlite::SqliteConnection;
 
 // REPLACE removes the old row and inserts a new one, with a new number of appearance.
 const PUT: &str = "\
@@ -15,9 +15,11 @@ INSERT OR REPLACE INTO cache_entry (key, id, partition, tenant, created_ms, expi
 SELECT $1, $2, $3, $4, $5, $6, $7
 WHERE NOT EXISTS (SELECT 1 FROM cache_entry WHERE key = $1 AND created_ms > $5)";
 
-const SINCE: &str = "\
-SELECT id, key, partition, tenant, created_ms, expires_ms, sealed, appeared FROM cache_entry
-WHERE appeared > $1 AND expires_ms > $2 ORDER BY appeared LIMIT $3";
+const SINCE: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM cache_entry WHERE appeared > $1 AND expires_ms > $2 ORDER BY appeared LIMIT $3"
+);
 
 #[async_trait]
 impl EntryStore for SqliteStore {
@@ -30,9 +32,8 @@ impl EntryStore for SqliteStore {
         let (after, now) = (to_i64(cursor)?, to_i64(now_ms)?);
         let work = self.read(move |conn| {
             Box::pin(async move {
-                let rows = sqlx::query(SINCE).bind(after).bind(now).bind(i64::from(limit)).fetch_all(conn).await?;
-                let behind = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?.unwrap_or(cursor);
-                Ok((rows.iter().map(to_entry).collect::<Result<_, _>>()?, behind))
+                let ask = sqlx::query(SINCE).bind(after).bind(now).bind(i64::from(limit));
+                to_entries(&ask.fetch_all(conn).await?, cursor)
             })
         });
         Ok(work.await?)
@@ -54,7 +55,7 @@ async fn put(conn: &mut SqliteConnection, rows: Vec<EntryRow>) -> Result<(), Fau
     for row in rows {
         sqlx::query(PUT)
             .bind(row.key.as_bytes().to_vec())
-            .bind(row.id.as_bytes().to_vec())
+            .bind(row.id.as_uuid())
             .bind(row.partition.to_vec())
             .bind(row.tenant.as_bytes().to_vec())
             .bind(to_i64(row.created_ms)?)
@@ -64,16 +65,4 @@ async fn put(conn: &mut SqliteConnection, rows: Vec<EntryRow>) -> Result<(), Fau
             .await?;
     }
     Ok(())
-}
-
-fn to_entry(row: &SqliteRow) -> Result<EntryRow, Fault> {
-    Ok(EntryRow {
-        id: EntryId::from_bytes(to_array("id", row.try_get(0)?)?),
-        key: CacheKey::from_bytes(to_array("key", row.try_get(1)?)?),
-        partition: to_array("partition", row.try_get(2)?)?,
-        tenant: TenantId::from_bytes(to_array("tenant", row.try_get(3)?)?),
-        created_ms: to_u64(row.try_get(4)?)?,
-        expires_ms: to_u64(row.try_get(5)?)?,
-        sealed: row.try_get(6)?,
-    })
 }

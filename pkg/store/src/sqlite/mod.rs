@@ -7,11 +7,18 @@ mod entries;
 mod keys;
 mod records;
 
+mod read {
+    crate::readers::readers!(sqlx::sqlite::SqliteRow);
+}
+
 use crate::fault::Fault;
 use crate::open::Backend;
 use crate::transact::{Work, transact};
 use async_trait::async_trait;
 use signet_cache::StoreFault;
+use signet_lineage::verify::Stored;
+use signet_lineage::{Record, ShipFault};
+use signet_types::LogId;
 use sqlx::Sqlite;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
@@ -109,6 +116,10 @@ impl Backend for SqliteStore {
             })
         });
         Ok(work.await?)
+    }
+
+    async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
+        self.stored(log, from_seq, limit).await
     }
 
     async fn close(&self) {

@@ -1,13 +1,16 @@
 //! Shipping records into SQLite, and finding them again.
 
 use super::SqliteStore;
+use super::read::{to_fence, to_log, to_record, to_stored};
 use crate::columns::Row;
-use crate::fault::{Fault, to_array, to_epoch, to_i64, to_u64};
+use crate::fault::{Fault, to_i64, to_u64};
 use crate::fence;
+use crate::readers::record_columns;
 use async_trait::async_trait;
+use signet_lineage::verify::Stored;
 use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteConnection;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
 use std::collections::HashMap;
 
@@ -23,13 +26,22 @@ const INSERT: &str = "\
 INSERT INTO lineage_entry (log_id, seq, ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache,
     status, tok_in, tok_out, parent_log, parent_seq) ";
 
-const FIND: &str = "\
-SELECT id, log_id, epoch, seq, payload, key_id, sig FROM lineage_entry
-WHERE id = $1 AND ($2 IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1";
-
-const RECORDS: &str = "\
-SELECT id, log_id, epoch, seq, payload, key_id, sig FROM lineage_entry
-WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3";
+const FIND: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    " FROM lineage_entry WHERE id = $1 AND ($2 IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1"
+);
+const RECORDS: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+);
+const STORED: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
+    FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+);
 
 #[async_trait]
 impl RecordStore for SqliteStore {
@@ -47,7 +59,7 @@ impl RecordStore for SqliteStore {
         let work = self.read(move |conn| {
             Box::pin(async move {
                 let tenant = tenant.map(|tenant| tenant.as_bytes().to_vec());
-                let ask = sqlx::query(FIND).bind(id.as_bytes().to_vec()).bind(tenant);
+                let ask = sqlx::query(FIND).bind(id.as_uuid()).bind(tenant);
                 ask.fetch_optional(conn).await?.as_ref().map(to_record).transpose()
             })
         });
@@ -66,8 +78,27 @@ impl RecordStore for SqliteStore {
         let from_seq = to_i64(from_seq)?;
         let work = self.read(move |conn| {
             Box::pin(async move {
-                let ask = sqlx::query(RECORDS).bind(log.as_bytes().to_vec()).bind(from_seq).bind(i64::from(limit));
+                let ask = sqlx::query(RECORDS).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
                 ask.fetch_all(conn).await?.iter().map(to_record).collect()
+            })
+        });
+        Ok(work.await?)
+    }
+}
+
+impl SqliteStore {
+    /// As `records`, with what is stored beside each record, for `verify`.
+    pub(crate) async fn stored(
+        &self,
+        log: LogId,
+        from_seq: u64,
+        limit: u32,
+    ) -> Result<Vec<(Record, Stored)>, ShipFault> {
+        let from_seq = to_i64(from_seq)?;
+        let work = self.read(move |conn| {
+            Box::pin(async move {
+                let ask = sqlx::query(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
+                ask.fetch_all(conn).await?.iter().map(to_stored).collect()
             })
         });
         Ok(work.await?)
@@ -76,7 +107,7 @@ impl RecordStore for SqliteStore {
 
 async fn register(conn: &mut SqliteConnection, ours: &LogRow) -> Result<LogRow, Fault> {
     sqlx::query(REGISTER)
-        .bind(ours.log.as_bytes().to_vec())
+        .bind(ours.log.as_uuid())
         .bind(ours.origin.clone())
         .bind(i64::from(ours.epoch))
         .bind(to_i64(ours.next_seq)?)
@@ -84,15 +115,15 @@ async fn register(conn: &mut SqliteConnection, ours: &LogRow) -> Result<LogRow, 
         .execute(&mut *conn)
         .await?;
     let ask = "SELECT log_id, origin, epoch, next_seq, attest_key FROM lineage_log WHERE log_id = $1";
-    let found = to_log(&sqlx::query(ask).bind(ours.log.as_bytes().to_vec()).fetch_one(conn).await?)?;
+    let found = to_log(&sqlx::query(ask).bind(ours.log.as_uuid()).fetch_one(conn).await?)?;
     Ok(fence::taken(ours, found)?)
 }
 
 /// The transaction holds the file's write lock from its begin: nothing else is needed to read the fence safely.
 async fn ship(conn: &mut SqliteConnection, log: LogId, epoch: u32, rows: &[Row]) -> Result<u64, Fault> {
     let ask = "SELECT epoch, next_seq FROM lineage_log WHERE log_id = $1";
-    let found = sqlx::query(ask).bind(log.as_bytes().to_vec()).fetch_optional(&mut *conn).await?;
-    let found = found.map(|row| Ok::<_, Fault>((to_epoch(row.try_get(0)?)?, to_u64(row.try_get(1)?)?))).transpose()?;
+    let found = sqlx::query(ask).bind(log.as_uuid()).fetch_optional(&mut *conn).await?;
+    let found = found.as_ref().map(to_fence).transpose()?;
     let held = fence::already_held(log, epoch, found, rows)?;
     let next_seq = found.map_or(0, |(_, next_seq)| next_seq);
     let (overlap, fresh) = rows.split_at(held);
@@ -106,7 +137,7 @@ async fn ship(conn: &mut SqliteConnection, log: LogId, epoch: u32, rows: &[Row])
     }
     let next_seq = last.record.seq + 1;
     let advance = "UPDATE lineage_log SET next_seq = $2 WHERE log_id = $1";
-    sqlx::query(advance).bind(log.as_bytes().to_vec()).bind(to_i64(next_seq)?).execute(conn).await?;
+    sqlx::query(advance).bind(log.as_uuid()).bind(to_i64(next_seq)?).execute(conn).await?;
     Ok(next_seq)
 }
 
@@ -117,58 +148,36 @@ async fn leaves(
     last: u64,
 ) -> Result<HashMap<u64, Vec<u8>>, Fault> {
     let ask = "SELECT seq, leaf_hash FROM lineage_entry WHERE log_id = $1 AND seq BETWEEN $2 AND $3";
-    let ask = sqlx::query(ask).bind(log.as_bytes().to_vec()).bind(to_i64(first)?).bind(to_i64(last)?);
+    let ask = sqlx::query(ask).bind(log.as_uuid()).bind(to_i64(first)?).bind(to_i64(last)?);
     ask.fetch_all(conn).await?.iter().map(|row| Ok((to_u64(row.try_get(0)?)?, row.try_get(1)?))).collect()
 }
 
 async fn insert(conn: &mut SqliteConnection, rows: &[Row]) -> Result<(), Fault> {
-    let numbers = |row: &Row| Ok::<_, Fault>((to_i64(row.record.seq)?, to_i64(row.columns.ts_ms)?));
+    let numbers = |row: &Row| Ok::<_, Fault>((to_i64(row.record.seq)?, to_i64(row.ts_ms())?));
     let numbers = rows.iter().map(numbers).collect::<Result<Vec<_>, _>>()?;
     let mut query = QueryBuilder::<Sqlite>::new(INSERT);
     query.push_values(rows.iter().zip(numbers), |mut values, (row, (seq, ts_ms))| {
-        let (record, columns) = (&row.record, &row.columns);
+        let (record, parent) = (&row.record, row.column(|c| c.parent));
         values
-            .push_bind(record.log.as_bytes().as_slice())
+            .push_bind(record.log.as_uuid())
             .push_bind(seq)
             .push_bind(ts_ms)
-            .push_bind(record.id.as_bytes().as_slice())
-            .push_bind(columns.kind.as_str())
+            .push_bind(record.id.as_uuid())
+            .push_bind(row.kind())
             .push_bind(i64::from(record.epoch))
             .push_bind(row.leaf_hash.as_slice())
             .push_bind(record.key_id.as_slice())
             .push_bind(record.sig.as_slice())
             .push_bind(&*record.payload)
-            .push_bind(columns.tenant.as_ref().map(<[u8; 16]>::as_slice))
-            .push_bind(columns.model.as_deref())
-            .push_bind(columns.cache.as_deref())
-            .push_bind(columns.status)
-            .push_bind(columns.tok_in)
-            .push_bind(columns.tok_out)
-            .push_bind(columns.parent_log)
-            .push_bind(columns.parent_seq);
+            .push_bind(row.column(|c| c.tenant.as_ref().map(|tenant| tenant.as_bytes().as_slice())))
+            .push_bind(row.column(|c| c.model.as_deref()))
+            .push_bind(row.column(|c| c.cache.as_deref()))
+            .push_bind(row.column(|c| c.status.map(i32::from)))
+            .push_bind(row.column(|c| c.tok_in.and_then(|n| i64::try_from(n).ok())))
+            .push_bind(row.column(|c| c.tok_out.and_then(|n| i64::try_from(n).ok())))
+            .push_bind(parent.map(|(log, _)| log.as_uuid()))
+            .push_bind(parent.and_then(|(_, seq)| i64::try_from(seq).ok()));
     });
     query.build().execute(conn).await?;
     Ok(())
-}
-
-fn to_log(row: &SqliteRow) -> Result<LogRow, Fault> {
-    Ok(LogRow {
-        log: LogId::from_bytes(to_array("log_id", row.try_get(0)?)?),
-        origin: row.try_get(1)?,
-        epoch: to_epoch(row.try_get(2)?)?,
-        next_seq: to_u64(row.try_get(3)?)?,
-        attest_key: to_array("attest_key", row.try_get(4)?)?,
-    })
-}
-
-fn to_record(row: &SqliteRow) -> Result<Record, Fault> {
-    Ok(Record {
-        id: LineageId::from_bytes(to_array("id", row.try_get(0)?)?),
-        log: LogId::from_bytes(to_array("log_id", row.try_get(1)?)?),
-        epoch: to_epoch(row.try_get(2)?)?,
-        seq: to_u64(row.try_get(3)?)?,
-        payload: row.try_get::<Vec<u8>, _>(4)?.into_boxed_slice(),
-        key_id: to_array("key_id", row.try_get(5)?)?,
-        sig: to_array("sig", row.try_get(6)?)?,
-    })
 }

@@ -31,6 +31,7 @@ macro_rules! record_store_contract {
             batches_larger_than_one_statement_arrive_whole
             shipping_from_many_tasks_at_once_holds_every_record_once
             logs_are_listed_by_id
+            the_copies_beside_a_record_are_what_it_says
         );
     };
 }

@@ -1,5 +1,5 @@
 use crate::support::{Fixture, NOON, log_row, new_log, record_at, records, tenant};
-use signet_lineage::{RecordStore, ShipFault};
+use signet_lineage::{Columns, Leaf, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId};
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ pub(crate) async fn what_cannot_be_parsed_is_shipped_all_the_same(fixture: Fixtu
 pub(crate) async fn a_nul_in_a_model_name_does_not_stop_the_log(fixture: Fixture) {
     let (store, log) = registered(&fixture).await;
     let mut record = record_at(log, 0, tenant(1), NOON);
-    let payload = String::from_utf8(record.payload.into_vec()).expect("text").replace("small-1", r"small\u0000");
+    let payload = String::from_utf8(record.payload.into_vec()).expect("text").replace("small", r"small\u0000");
     record.payload = payload.into_bytes().into();
     assert_eq!(store.ship(log, 1, std::slice::from_ref(&record)).await.expect("shipped"), 1);
     assert_eq!(store.find(record.id, Some(tenant(1))).await.expect("a read"), Some(record));
@@ -188,4 +188,27 @@ pub(crate) async fn logs_are_listed_by_id(fixture: Fixture) {
     }
     logs.sort_by_key(|log| log.log);
     assert_eq!(store.logs().await.expect("a read"), logs);
+}
+
+pub(crate) async fn the_copies_beside_a_record_are_what_it_says(fixture: Fixture) {
+    let (store, log) = registered(&fixture).await;
+    let parent = new_log();
+    let mut batch = records(log, 0..3);
+    let cited = format!(r#""parents":[{{"log_id":"{parent}","seq":77}}]"#);
+    let payload = String::from_utf8(batch[1].payload.to_vec()).expect("text").replace(r#""parents":[]"#, &cited);
+    batch[1].payload = payload.into_bytes().into();
+    batch[2].payload = b"{".as_slice().into();
+    store.ship(log, 1, &batch).await.expect("shipped");
+    let found = fixture.stores.stored(log, 0, 9).await.expect("a read");
+    assert_eq!(found.iter().map(|(record, _)| record.clone()).collect::<Vec<_>>(), batch);
+    for (record, stored) in &found {
+        assert_eq!(stored.columns, Columns::read(&record.payload).ok());
+        assert_eq!(stored.leaf_hash, Some(Leaf::of(record).hash()));
+    }
+    assert_eq!(found[1].1.columns.as_ref().expect("a statement").parent, Some((parent, 77)));
+
+    fixture.execute("UPDATE lineage_entry SET kind = 'made up', status = 500 WHERE seq = 0").await;
+    let (record, stored) = fixture.stores.stored(log, 0, 1).await.expect("a read").remove(0);
+    let (stored, signed) = (stored.columns.expect("columns"), Columns::read(&record.payload).expect("a statement"));
+    assert!(stored.kind != signed.kind && stored.status == Some(500), "{stored:?}");
 }

@@ -93,8 +93,12 @@ async fn two_processes_on_one_file_wait_for_each_other() {
     for n in 0..4 {
         let stores = Stores::open(&fixture.options).expect("a good URL");
         tasks.spawn(async move {
-            for round in 0..10 {
+            let log = new_log();
+            stores.records.register(&log_row(log, 1)).await.expect("a new log");
+            for round in 0..10_u8 {
                 stores.entries.put(&[entry(n * 10 + round, NOON)]).await.expect("a write");
+                let seq = u64::from(round);
+                stores.records.ship(log, 1, &records(log, seq..seq + 1)).await.expect("shipped");
             }
         });
     }

@@ -1,0 +1,109 @@
+//! From rows to values, once for both databases: their row types differ, their columns do not.
+
+/// The columns that make a record, in the order in which [`readers`] takes them.
+macro_rules! record_columns {
+    () => {
+        "id, log_id, epoch, seq, payload, key_id, sig"
+    };
+}
+
+/// The columns of an entry.
+macro_rules! entry_columns {
+    () => {
+        "id, key, partition, tenant, created_ms, expires_ms, sealed, appeared"
+    };
+}
+
+/// Functions that read a row of type `$row`.
+macro_rules! readers {
+    ($row:ty) => {
+        use crate::columns::stored_kind;
+        use crate::fault::{Fault, to_array, to_epoch, to_u64};
+        use signet_cache::{CacheKey, EntryRow};
+        use signet_lineage::verify::Stored;
+        use signet_lineage::{Columns, LogRow, Record};
+        use signet_types::{EntryId, LineageId, LogId, TenantId};
+        use sqlx::Row as _;
+        use uuid::Uuid;
+
+        /// `epoch, next_seq`.
+        pub(super) fn to_fence(row: &$row) -> Result<(u32, u64), Fault> {
+            Ok((to_epoch(row.try_get(0)?)?, to_u64(row.try_get(1)?)?))
+        }
+
+        /// `log_id, origin, epoch, next_seq, attest_key`.
+        pub(super) fn to_log(row: &$row) -> Result<LogRow, Fault> {
+            Ok(LogRow {
+                log: LogId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
+                origin: row.try_get(1)?,
+                epoch: to_epoch(row.try_get(2)?)?,
+                next_seq: to_u64(row.try_get(3)?)?,
+                attest_key: to_array("attest_key", row.try_get(4)?)?,
+            })
+        }
+
+        /// `record_columns`.
+        pub(super) fn to_record(row: &$row) -> Result<Record, Fault> {
+            Ok(Record {
+                id: LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
+                log: LogId::from_bytes(row.try_get::<Uuid, _>(1)?.into_bytes()),
+                epoch: to_epoch(row.try_get(2)?)?,
+                seq: to_u64(row.try_get(3)?)?,
+                payload: row.try_get::<Vec<u8>, _>(4)?.into_boxed_slice(),
+                key_id: to_array("key_id", row.try_get(5)?)?,
+                sig: to_array("sig", row.try_get(6)?)?,
+            })
+        }
+
+        /// `record_columns`, then `leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log,
+        /// parent_seq`.
+        pub(super) fn to_stored(row: &$row) -> Result<(Record, Stored), Fault> {
+            let record = to_record(row)?;
+            let kind = stored_kind(row.try_get(8)?, &record.payload);
+            let columns = kind.map(|kind| columns(row, kind, record.id)).transpose()?;
+            let leaf_hash = Some(to_array("leaf_hash", row.try_get(7)?)?);
+            Ok((record, Stored { columns, leaf_hash, ..Stored::default() }))
+        }
+
+        fn columns(row: &$row, kind: signet_lineage::Kind, id: LineageId) -> Result<Columns, Fault> {
+            let tenant: Option<&[u8]> = row.try_get(10)?;
+            let parent = row.try_get::<Option<Uuid>, _>(16)?.zip(row.try_get::<Option<i64>, _>(17)?);
+            let number = |at: usize| row.try_get::<Option<i64>, _>(at)?.map(to_u64).transpose();
+            Ok(Columns {
+                kind,
+                ts_ms: to_u64(row.try_get(9)?)?,
+                id,
+                tenant: tenant.map(|bytes| to_array("tenant", bytes)).transpose()?.map(TenantId::from_bytes),
+                model: row.try_get(11)?,
+                cache: row.try_get(12)?,
+                status: row.try_get::<Option<i32>, _>(13)?.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
+                tok_in: number(14)?,
+                tok_out: number(15)?,
+                parent: parent
+                    .map(|(log, seq)| Ok::<_, Fault>((LogId::from_bytes(log.into_bytes()), to_u64(seq)?)))
+                    .transpose()?,
+            })
+        }
+
+        /// `entry_columns`, without the last.
+        pub(super) fn to_entry(row: &$row) -> Result<EntryRow, Fault> {
+            Ok(EntryRow {
+                id: EntryId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
+                key: CacheKey::from_bytes(to_array("key", row.try_get(1)?)?),
+                partition: to_array("partition", row.try_get(2)?)?,
+                tenant: TenantId::from_bytes(to_array("tenant", row.try_get(3)?)?),
+                created_ms: to_u64(row.try_get(4)?)?,
+                expires_ms: to_u64(row.try_get(5)?)?,
+                sealed: row.try_get(6)?,
+            })
+        }
+
+        /// The entries, and the cursor behind them.
+        pub(super) fn to_entries(rows: &[$row], cursor: u64) -> Result<(Vec<EntryRow>, u64), Fault> {
+            let behind = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?.unwrap_or(cursor);
+            Ok((rows.iter().map(to_entry).collect::<Result<_, _>>()?, behind))
+        }
+    };
+}
+
+pub(crate) use {entry_columns, readers, record_columns};
