@@ -97,9 +97,13 @@ mod tests {
 
     #[test]
     fn what_is_not_one_usable_vector_is_a_fault() {
-        for body in
-            [&br#"{"data":[]}"#[..], br#"{"data":[{"embedding":[0,0]}]}"#, br#"{"data":[{"embedding":[]}]}"#, b"{}", b""]
-        {
+        for body in [
+            &br#"{"data":[]}"#[..],
+            br#"{"data":[{"embedding":[0,0]}]}"#,
+            br#"{"data":[{"embedding":[]}]}"#,
+            b"{}",
+            b"",
+        ] {
             assert!(read(body).is_err(), "{}", String::from_utf8_lossy(body));
         }
     }

@@ -161,10 +161,12 @@ mod tests {
             self.flights
                 .join(key(name), move || {
                     calls.fetch_add(1, Ordering::SeqCst);
-                    let mut guard = Cancel(cancelled, false);
+                    let guard = Cancel(cancelled, false);
                     Ok(async move {
+                        let mut guard = guard;
                         let answer = answer.await.unwrap_or_default();
                         guard.1 = true;
+                        drop(guard);
                         answer
                     }
                     .boxed())

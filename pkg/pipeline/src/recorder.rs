@@ -215,9 +215,9 @@ impl Recorder {
     /// As [`Recorder::write`], for a request that an earlier process opened.
     pub fn write_opened(&self, opened: Option<Opened>, draft: &Draft) -> bool {
         let mut prepared = Some(draft.prepare());
-        let written = self.log.close(opened, &mut |position| {
-            prepared.take().expect("the log seals once").seal(position, &self.signer)
-        });
+        let written = self
+            .log
+            .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
         if let Err(fault) = &written {
             tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
         }

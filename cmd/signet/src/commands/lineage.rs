@@ -208,11 +208,7 @@ fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
     Ok(())
 }
 
-async fn each_row(
-    store: &dyn RecordStore,
-    next: &mut BTreeMap<LogId, u64>,
-    each: &mut dyn FnMut(Seen),
-) -> Result<()> {
+async fn each_row(store: &dyn RecordStore, next: &mut BTreeMap<LogId, u64>, each: &mut dyn FnMut(Seen)) -> Result<()> {
     for row in store.logs().await? {
         let log = row.log;
         each(Seen::Log(row));

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Embedder, ExactStore, Keyring, Mode, Semantic, SemanticConfig};
 use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
-use signet_lineage::{Gateway, Policy, Signer};
 use signet_limits::{IpLimiter, Quota};
+use signet_lineage::{Gateway, Policy, Signer};
 use signet_pipeline::{AuthMode, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, Settings, Voice};
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
