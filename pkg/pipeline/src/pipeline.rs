@@ -184,7 +184,7 @@ impl Pipeline {
     fn tenant(&self, headers: &HeaderMap) -> Result<(TenantId, &'static str, Auth), Fault> {
         let keys = &self.parts.keys;
         match self.parts.settings.auth {
-            AuthMode::Local => Ok((keys.tenant_of("name", b"local"), "local", Auth::Provider)),
+            AuthMode::Local => Ok((keys.tenant_of("name", b"local"), "passthrough", Auth::Provider)),
             AuthMode::Open => Ok((keys.tenant_of("name", b"anonymous"), "open", Auth::Provider)),
             AuthMode::Passthrough => {
                 let value = headers.get(AUTHORIZATION).ok_or(Fault::Unauthenticated)?;

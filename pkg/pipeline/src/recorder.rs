@@ -176,7 +176,8 @@ impl Recorder {
         due.into_iter().for_each(|fold| self.write_fold(fold));
         self.write_gap();
         let stats = self.log.stats();
-        let lag_ms = self.log.oldest_unshipped_ms().map_or(0, |oldest| now_ms.saturating_sub(oldest));
+        let oldest = self.log.read_from(stats.shipped_seq, 1, 1).ok().and_then(|records| records.first().cloned());
+        let lag_ms = oldest.map_or(0, |record| now_ms.saturating_sub(record.id.unix_ms()));
         self.metrics.spool(stats.bytes, Duration::from_millis(lag_ms));
     }
 

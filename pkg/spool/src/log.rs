@@ -90,11 +90,5 @@ pub trait RecordLog: Send + Sync + 'static {
     /// The log's figures.
     fn stats(&self) -> LogStats;
     /// Bytes at which the log is full.
-    fn bound(&self) -> u64 {
-        u64::MAX
-    }
-    /// When the oldest record that is not in the database was written, milliseconds since the Unix epoch.
-    fn oldest_unshipped_ms(&self) -> Option<u64> {
-        None
-    }
+    fn bound(&self) -> u64;
 }

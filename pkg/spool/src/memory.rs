@@ -114,4 +114,8 @@ impl RecordLog for MemoryLog {
         let next_seq = ring.tree.size();
         LogStats { next_seq, durable_seq: next_seq, shipped_seq: ring.shipped, bytes: ring.bytes }
     }
+
+    fn bound(&self) -> u64 {
+        self.bound
+    }
 }

@@ -406,6 +406,10 @@ impl RecordLog for Spool {
             bytes: writer.bytes,
         }
     }
+
+    fn bound(&self) -> u64 {
+        self.shared.writer.lock().config.max_bytes
+    }
 }
 
 #[cfg(test)]
