@@ -53,7 +53,10 @@ impl Question {
         tokens.truncate(asking.end);
         tokens.drain(..asking.start);
         eligible::judge(&tokens)?;
-        let mut tokens = value::merge(rewrite::phrases(tokens));
+        let mut tokens = rewrite::phrases(tokens);
+        if !terms::about_words(&tokens) {
+            tokens = value::merge(tokens);
+        }
         rewrite::anybodys(&mut tokens);
         rewrite::possessive(&mut tokens);
         rewrite::bare(&mut tokens);
