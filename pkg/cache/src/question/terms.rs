@@ -251,7 +251,8 @@ pub(super) fn about_words(tokens: &[Token<'_>]) -> bool {
         "vs",
         "origin",
     ];
-    tokens.iter().any(|token| token.is_any(ABOUT_WORDS))
+    let letter = |token: &Token<'_>| token.owner && token.text.len() == 1; // "how many r's"
+    tokens.iter().any(|token| token.is_any(ABOUT_WORDS) || letter(token))
 }
 
 /// "most", "best", "largest", "first".
