@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 const ASKED: &str = "How do I convert 25 miles to kilometres in the formula of a spreadsheet?";
 const STORED: &str = "How can I convert 25 miles to km in the formulas of a spreadsheet";
-const OTHER: &str = "How can I convert 25 miles to km in a baking recipe?";
+const OTHER: &str = "How do I convert 25 miles to kilometres in the margin of a worksheet?";
 
 fn gates(c: &mut Criterion) {
     let read = |text| Question::read(text).expect("an eligible question");

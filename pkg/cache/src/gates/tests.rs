@@ -175,6 +175,8 @@ const MUST_MISS: &[(&str, &str)] = &[
 const SHOULD_HIT: &[(&str, &str)] = &[
     // Case, punctuation, contractions, politeness.
     ("What's the capital of Norway?", "what is the capital of norway"),
+    ("whats the capital of norway", "What is the capital of Norway?"),
+    ("Why dont whales drown", "Why don't whales drown?"),
     ("Hi! Could you tell me what a monad is? Thanks", "What is a monad?"),
     ("Hello Clara, please explain how vaccines work.", "How do vaccines work?"),
     ("Can you please list the noble gases?", "List the noble gases"),
