@@ -197,7 +197,7 @@ impl State {
         self.request = Some(RequestFacts {
             cm: key.commitment(self.id, "request", body),
             bytes: body.len() as u64,
-            fp: Some(key.fingerprint("request", body)),
+            fp: None,
             op: self.operation.name,
             forwarded: None,
         });

@@ -101,6 +101,8 @@ pub struct Pipeline {
     pub(crate) parts: Parts,
     pub(crate) flights: Arc<Flights<Landed>>,
     nobody: Arc<TenantKeys>,
+    local: TenantId,
+    anonymous: TenantId,
     forwarding_seen: std::sync::Once,
 }
 
@@ -108,7 +110,10 @@ impl Pipeline {
     /// Puts the parts together. `nobody` holds the keys for records of callers that never became known.
     pub fn new(parts: Parts) -> Self {
         let nobody = Arc::new(parts.keys.for_nobody());
-        Self { parts, flights: Arc::default(), nobody, forwarding_seen: std::sync::Once::new() }
+        let named = |name: &[u8]| parts.keys.tenant_of("name", name);
+        let (local, anonymous) = (named(b"local"), named(b"anonymous"));
+        let forwarding_seen = std::sync::Once::new();
+        Self { parts, flights: Arc::default(), nobody, local, anonymous, forwarding_seen }
     }
 
     /// The recorder.
@@ -182,13 +187,12 @@ impl Pipeline {
     }
 
     fn tenant(&self, headers: &HeaderMap) -> Result<(TenantId, &'static str, Auth), Fault> {
-        let keys = &self.parts.keys;
         match self.parts.settings.auth {
-            AuthMode::Local => Ok((keys.tenant_of("name", b"local"), "passthrough", Auth::Provider)),
-            AuthMode::Open => Ok((keys.tenant_of("name", b"anonymous"), "open", Auth::Provider)),
+            AuthMode::Local => Ok((self.local, "passthrough", Auth::Provider)),
+            AuthMode::Open => Ok((self.anonymous, "open", Auth::Provider)),
             AuthMode::Passthrough => {
                 let value = headers.get(AUTHORIZATION).ok_or(Fault::Unauthenticated)?;
-                let tenant = keys.tenant_of("authorization", value.as_bytes());
+                let tenant = self.parts.keys.tenant_of("authorization", value.as_bytes());
                 Ok((tenant, "passthrough", Auth::Caller(value.clone())))
             }
         }
