@@ -11,6 +11,7 @@ gateway N times (default 1). SIGNET_BIN_DIR names a folder with other binaries t
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # leave no __pycache__ in the repository
 import compose
+import local
 import stack as stacks
 import steps_audit
 import steps_cache
@@ -112,7 +114,7 @@ def engine_answers():
 
 
 def build(mode, folder):
-    return compose.Compose(folder) if mode == "docker" else stacks.Local(mode, folder)
+    return compose.Compose(folder) if mode == "docker" else local.Local(mode, folder)
 
 
 def show(stack):
@@ -143,7 +145,6 @@ def run():
     mode = choose()
     HOME.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=HOME))
-    folder.chmod(0o755)  # Postgres runs as another user where we are root
     stack = build(mode, folder)
     say(f"{mode} stack in {folder}")
     try:
@@ -207,6 +208,7 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1] not in commands:
         print(__doc__, file=sys.stderr)
         return 64
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: clean up as for Ctrl-C
     try:
         return commands[sys.argv[1]]()
     except (Failure, Fault) as fault:
