@@ -1,0 +1,118 @@
+"""Steps about what dies: the gateway itself under load, Redis, Postgres."""
+
+import itertools
+import threading
+import time
+
+import wire
+from callers import Caller, said, streamed
+from checks import answered, holds, same, wait_until
+
+WORKERS = 4
+LOAD_S = 2.0
+# An entry reaches Redis and the database from a queue; what is older than this is there (contract: 1 s).
+SETTLED_S = 1.0
+
+
+class Load:
+    """Clients that ask until the gateway is gone, and keep each complete answer."""
+
+    def __init__(self, demo, generation):
+        self.demo, self.generation, self.kept, self.cut = demo, generation, [], 0
+        self.lock, self.numbers, self.over = threading.Lock(), itertools.count(), threading.Event()
+        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(WORKERS)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self):
+        caller = Caller(self.demo.ledger, self.demo.gateway.url)
+        while not self.over.is_set():
+            number = next(self.numbers)
+            if number % 25 == 0:
+                caller = Caller(self.demo.ledger, self.demo.gateway.url)  # another address: the limit is not the point
+            prompt, flows = f"Explain ticket #R{self.generation}-{number}", number % 3 == 0
+            try:
+                answer = caller.ask(prompt, stream=flows, x_mock_latency_ms=10, x_mock_chunks=20)
+            except wire.Cut:
+                self.cut += 1
+                return
+            (streamed if flows else said)(answered(answer, cache="MISS"), prompt)
+            with self.lock:
+                self.kept.append((time.monotonic(), prompt, answer))
+
+    def end(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(30)
+            holds(not thread.is_alive(), "a client hangs on a dead gateway")
+
+
+def killed(demo):
+    """kill -9 under load, restart: every complete answer has its record, and its prompt is served from the cache."""
+    report = [kill_once(demo, generation) for generation in range(demo.kills)]
+    return report[-1] if demo.kills == 1 else f"{demo.kills} times, the last: {report[-1]}"
+
+
+def kill_once(demo, generation):
+    load = Load(demo, generation)
+    time.sleep(LOAD_S)
+    demo.stack.kill_gateway(demo.gateway)
+    died = time.monotonic()
+    load.end()
+    holds(len(load.kept) >= 50, f"only {len(load.kept)} answers in {LOAD_S} s of load")
+    demo.stack.start_gateway(demo.gateway)
+    back = time.monotonic() - died
+    caller, replayed, young = None, 0, 0
+    for number, (ended, prompt, answer) in enumerate(load.kept):
+        if number % 30 == 0:
+            caller = Caller(demo.ledger, demo.gateway.url)
+        shown = answered(caller.get(f"/v1/lineage/{answer.get('lineage-id')}")).json()
+        same("receipt of " + answer.get("lineage-id"), shown["receipt"], answer.receipt())
+        if died - ended < SETTLED_S:
+            young += 1
+            continue
+        with demo.upstream_calls(0):
+            hit = answered(caller.ask(prompt), cache="EXACT", x_cache_source=answer.get("lineage-id"))
+        said(hit, prompt)
+        replayed += 1
+    return (f"{len(load.kept)} complete answers ({load.cut} cut), back after {back * 1000:.0f} ms, every record found, "
+            f"{replayed} prompts older than {SETTLED_S:.0f} s EXACT")
+
+
+def faults(gateway):
+    status, body = gateway.ready() or (0, {"faults": {}})
+    return status, set(body["faults"])
+
+
+def redis_lost(demo):
+    demo.stack.stop_service("redis")
+    wait_until("the fault of Redis in /readyz", lambda: faults(demo.gateway) == (200, {"redis"}), 15)
+    prompt = "Why does bread go stale?"
+    with demo.upstream_calls(1):
+        answered(demo.alice.ask(prompt), cache="MISS")
+        answered(demo.alice.ask(prompt), cache="EXACT")
+    started = time.monotonic()
+    answered(demo.alice.ask("What is the capital of Norway?"), cache="EXACT")
+    took = (time.monotonic() - started) * 1000
+    demo.stack.start_service("redis")
+    wait_until("/readyz without faults", lambda: faults(demo.gateway) == (200, set()), 30)
+    return f"/readyz 200 with the fault, MISS and EXACT as ever (a hit in {took:.1f} ms); the fault goes when Redis is back"
+
+
+def postgres_lost(demo):
+    wait_until("all records shipped", lambda: demo.gateway.unshipped() == 0, 20)
+    demo.stack.stop_service("postgres")
+    wait_until("the fault of the store in /readyz", lambda: faults(demo.gateway) == (200, {"store"}), 20)
+    prompt = "How is cheese made?"
+    with demo.upstream_calls(1):
+        first = answered(demo.alice.ask(prompt), cache="MISS", lineage_receipt="v1;")
+        hit = answered(demo.alice.ask(prompt), cache="EXACT", lineage_receipt="v1;")
+    for answer in (first, hit):
+        shown = answered(demo.alice.get(f"/v1/lineage/{answer.get('lineage-id')}")).json()
+        same("receipt", shown["receipt"], answer.receipt())
+    waiting = demo.gateway.unshipped()
+    holds(waiting >= 2, f"{waiting} records wait in the log, at least 2 should")
+    demo.stack.start_service("postgres")
+    wait_until("all records shipped", lambda: demo.gateway.unshipped() == 0, 30)
+    wait_until("/readyz without faults", lambda: faults(demo.gateway) == (200, set()), 30)
+    return f"/readyz 200 with the fault, MISS and EXACT with receipts, {waiting} records kept in the log and shipped later"
