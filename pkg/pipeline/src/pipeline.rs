@@ -18,7 +18,7 @@ use signet_provider::{Auth, Fleet};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, TenantId};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 /// Who a caller is.
@@ -71,6 +71,7 @@ pub struct Settings {
 }
 
 /// What a pipeline is made of.
+#[derive(Clone)]
 pub struct Parts {
     /// Settings.
     pub settings: Settings,
@@ -85,9 +86,9 @@ pub struct Parts {
     /// Records that were shipped.
     pub records: Arc<dyn RecordStore>,
     /// The per-address limiter, unless off.
-    pub limiter: Option<IpLimiter>,
+    pub limiter: Option<Arc<IpLimiter>>,
     /// Entries on their way out.
-    pub outbox: Outbox,
+    pub outbox: Arc<Outbox>,
     /// Renders faults.
     pub faces: Arc<dyn Faces>,
     /// Clocks.
@@ -103,7 +104,7 @@ pub struct Pipeline {
     nobody: Arc<TenantKeys>,
     local: TenantId,
     anonymous: TenantId,
-    forwarding_seen: std::sync::Once,
+    forwarding_seen: Arc<Once>,
 }
 
 impl Pipeline {
@@ -112,8 +113,22 @@ impl Pipeline {
         let nobody = Arc::new(parts.keys.for_nobody());
         let named = |name: &[u8]| parts.keys.tenant_of("name", name);
         let (local, anonymous) = (named(b"local"), named(b"anonymous"));
-        let forwarding_seen = std::sync::Once::new();
+        let forwarding_seen = Arc::new(Once::new());
         Self { parts, flights: Arc::default(), nobody, local, anonymous, forwarding_seen }
+    }
+
+    /// The same gateway with upstream connections of its own, for another thread: caches, single-flight, limits and log
+    /// are shared.
+    #[must_use]
+    pub fn beside(&self, fleet: Arc<Fleet>) -> Self {
+        Self {
+            parts: Parts { fleet, ..self.parts.clone() },
+            flights: self.flights.clone(),
+            nobody: self.nobody.clone(),
+            local: self.local,
+            anonymous: self.anonymous,
+            forwarding_seen: self.forwarding_seen.clone(),
+        }
     }
 
     /// The recorder.
