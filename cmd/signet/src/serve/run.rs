@@ -2,6 +2,7 @@
 //!
 //! Two runtimes: requests on one, and on a small one of their own everything that no request may wait for (SQL, Redis,
 //! shipping). End: 1. take no new work 2. open exchanges finish 3. the queues drain 4. the log is synced and shipped.
+//! Each step has a signal of its own: a shipper that stopped with the listeners would miss the last records.
 
 use super::build::{self, Built, Common};
 use super::{Stop, folder, keys, log};
@@ -40,7 +41,17 @@ struct Process {
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     services: Handle,
+    /// Ends the listeners.
+    close: CancellationToken,
+    /// Ends everything else.
     stop: CancellationToken,
+}
+
+/// Where the listeners of a process are.
+struct Bound {
+    public: SocketAddr,
+    private: SocketAddr,
+    serving: Vec<JoinHandle<()>>,
 }
 
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
@@ -76,8 +87,8 @@ fn open(config: Config, services: Handle) -> Result<Process, Stop> {
         let _inside = services.enter();
         (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
     };
-    let (health, stop) = (Arc::default(), CancellationToken::new());
-    Ok(Process { config, common, health, recorder, key, stores, redis, services, stop })
+    let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
+    Ok(Process { config, common, health, recorder, key, stores, redis, services, close, stop })
 }
 
 impl Process {
@@ -89,7 +100,8 @@ impl Process {
             clock: self.common.clock.clone(),
             max_body_bytes: self.config.server.max_body_bytes as u64,
         });
-        let listening = self.listen(&app)?;
+        let Bound { public, private, serving } = self.listen(&app)?;
+        folder::publish(&self.config.data_dir, public, private)?;
         let migrated = CancellationToken::new();
         let migrating = self.services.spawn(migrate(self.stores.clone(), self.health.clone(), migrated.clone()));
         let shipping = self.ship(migrated.clone());
@@ -101,16 +113,16 @@ impl Process {
                 return Ok(());
             }
         };
-        tracing::info!(listen = %self.config.server.listen, mode = build::mode_name(self.config.lineage.mode), "ready");
+        tracing::info!(listen = %public, admin = %private, mode = build::mode_name(self.config.lineage.mode), "ready");
         let (early, shipping) = self.until_told(shipping).await;
-        self.finish(app, listening, carrying, shipping).await?;
+        self.finish(app, serving, carrying, shipping).await?;
         ticking.abort();
         migrating.abort();
         early
     }
 
     /// Binds both listeners and serves on them; requests get 503 until the pipeline is set.
-    fn listen(&self, app: &Arc<App>) -> Result<Vec<JoinHandle<()>>, Stop> {
+    fn listen(&self, app: &Arc<App>) -> Result<Bound, Stop> {
         let admin = AdminConfig {
             token: Arc::new(keys::admin_token(&self.config)?),
             hosts: admin_hosts(self.config.admin.listen),
@@ -118,9 +130,12 @@ impl Process {
         let public = bound(self.config.server.listen, "server.listen")?;
         let private = bound(self.config.admin.listen, "admin.listen")?;
         let grace = self.config.server.shutdown_grace;
-        let public = signet_http::serve(public, router(app.clone()), self.stop.clone(), grace);
-        let private = signet_http::serve(private, admin_router(app.clone(), admin), self.stop.clone(), grace);
-        Ok(vec![tokio::spawn(public), tokio::spawn(private)])
+        let at = |listener: &TcpListener| listener.local_addr().context("reading a listener's address");
+        let (public_at, private_at) = (at(&public)?, at(&private)?);
+        let public = signet_http::serve(public, router(app.clone()), self.close.clone(), grace);
+        let private = signet_http::serve(private, admin_router(app.clone(), admin), self.close.clone(), grace);
+        let serving = vec![tokio::spawn(public), tokio::spawn(private)];
+        Ok(Bound { public: public_at, private: private_at, serving })
     }
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
@@ -227,14 +242,15 @@ impl Process {
     async fn finish(
         &self,
         app: Arc<App>,
-        listening: Vec<JoinHandle<()>>,
+        serving: Vec<JoinHandle<()>>,
         carrying: JoinHandle<()>,
         shipping: Option<JoinHandle<ShipEnd>>,
     ) -> Result<(), Stop> {
-        self.stop.cancel();
-        for listener in listening {
+        self.close.cancel();
+        for listener in serving {
             drop(listener.await);
         }
+        self.stop.cancel();
         drop(app);
         let grace = self.config.server.shutdown_grace;
         if tokio::time::timeout(grace, carrying).await.is_err() {

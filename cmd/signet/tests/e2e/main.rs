@@ -1,0 +1,11 @@
+//! The real gateway from outside: processes, sockets, a scripted provider, real Redis and Postgres.
+//!
+//! `deploy/services.sh start --dir DIR --fast` starts the services; export `DIR/services.env`.
+
+mod cache_http;
+mod cache_key;
+mod canned;
+mod client;
+mod gateway;
+mod keeper;
+mod semantic;
