@@ -100,7 +100,7 @@ pub struct Parts {
 pub struct Pipeline {
     pub(crate) parts: Parts,
     pub(crate) flights: Arc<Flights<Landed>>,
-    nobody: Arc<TenantKeys>,
+    pub(crate) nobody: Arc<TenantKeys>,
     forwarding_seen: std::sync::Once,
 }
 
