@@ -218,7 +218,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     let mut out = format!("{method} {path} HTTP/1.1\r\n");
     let told = |name: &str| headers.iter().any(|(held, _)| held.eq_ignore_ascii_case(name));
     if !told("host") {
-        out.push_str("Host: gateway\r\n");
+        out.push_str("Host: 127.0.0.1\r\n");
     }
     if !told("transfer-encoding") && !told("content-length") {
         out.push_str(&format!("Content-Length: {}\r\n", body.len()));

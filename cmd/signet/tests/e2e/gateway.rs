@@ -238,6 +238,21 @@ impl Gateway {
         payload(&answer.json()["envelope"])
     }
 
+    /// A counter, as the admin listener shows it; 0 if it is not there.
+    #[track_caller]
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let text = ask(self.admin, "GET", "/metrics", &[], b"").text();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or(0)
+    }
+
+    /// What `/admin/v1/status` says, with the token from the data folder.
+    #[track_caller]
+    pub(crate) fn status(&self) -> Value {
+        let token = fs::read_to_string(self.data.join("admin.token")).expect("a token");
+        ask(self.admin, "GET", "/admin/v1/status", &[("Authorization", &format!("Bearer {token}"))], b"").json()
+    }
+
     /// Waits for the one record that fits, in the folder as the auditor's tool reads it.
     #[track_caller]
     pub(crate) fn record_where(&self, fits: impl Fn(&Value) -> bool) -> Value {
