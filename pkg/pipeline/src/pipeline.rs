@@ -101,7 +101,7 @@ pub struct Parts {
 pub struct Pipeline {
     pub(crate) parts: Parts,
     pub(crate) flights: Arc<Flights<Landed>>,
-    nobody: Arc<TenantKeys>,
+    pub(crate) nobody: Arc<TenantKeys>,
     local: TenantId,
     anonymous: TenantId,
     forwarding_seen: Arc<Once>,

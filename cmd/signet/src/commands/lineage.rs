@@ -5,7 +5,7 @@ use crate::exit;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use signet_lineage::verify::{Options as VerifyOptions, Stored, Verifier};
-use signet_lineage::{KeySet, Receipt, Record, Signer};
+use signet_lineage::{KeySet, LogRow, Receipt, Record, Signer};
 use signet_spool::{Config as SpoolConfig, Spool};
 use signet_store::{Options as StoreOptions, Stores};
 use signet_types::{LineageId, LogId};
@@ -108,9 +108,9 @@ fn verify(args: &VerifyArgs) -> Result<u8> {
         })?,
         None => each_stored(&args.source, &mut |seen| match seen {
             Seen::Log(row) => verifier.log(row),
-            Seen::Record(record, stored) => {
+            Seen::Record(record, beside) => {
                 progress.step();
-                verifier.row(record, *stored);
+                verifier.row(record, beside);
             }
         })?,
     }
@@ -172,8 +172,9 @@ fn text_of(bytes: Vec<u8>) -> Result<String> {
 
 /// What a source holds.
 enum Seen {
-    Log(signet_lineage::LogRow),
-    Record(Record, Box<Stored>),
+    Log(LogRow),
+    /// A record, and the copies of its fields that a database keeps beside it.
+    Record(Record, Stored),
 }
 
 /// Gives every record of a source, log by log in order: shipped rows first, then what the folder's own log holds beyond
@@ -201,7 +202,7 @@ fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
         let log = Spool::peek(&SpoolConfig::new(&dir))?;
         let from = log.and_then(|log| next.get(&log).copied()).unwrap_or(0);
         signet_spool::read_records(&dir, from, |record| {
-            each(Seen::Record(record, Box::default()));
+            each(Seen::Record(record, Stored::default()));
             ControlFlow::Continue(())
         })?;
     }
@@ -217,7 +218,7 @@ async fn each_row(stores: &Stores, next: &mut BTreeMap<LogId, u64>, each: &mut d
             let page = stores.stored(log, from, PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             from = last.seq + 1;
-            page.into_iter().for_each(|(record, stored)| each(Seen::Record(record, Box::new(stored))));
+            page.into_iter().for_each(|(record, beside)| each(Seen::Record(record, beside)));
         }
         next.insert(log, from);
     }

@@ -1,7 +1,8 @@
 //! The life of the process.
 //!
-//! Requests run on lanes, one thread and runtime a core (measured: fewer wake-ups than one runtime over all cores). What no
-//! request may wait for (SQL, Redis, shipping) runs on a small runtime of its own. End: 1. take no new work 2. open exchanges finish 3. the queues drain 4. the log is synced and shipped.
+//! Requests run on lanes, one thread and runtime a core. What no request may wait for (SQL, Redis, shipping) runs on a small
+//! runtime of its own. End: 1. take no new work 2. open exchanges finish 3. the queues drain 4. the log is synced and
+//! shipped. Each step has a signal of its own: a shipper that stopped with the listeners would miss the last records.
 
 use super::build::{self, Built, Common};
 use super::lanes::Lanes;
@@ -42,7 +43,17 @@ struct Process {
     redis: Option<Arc<RedisExactStore>>,
     services: Handle,
     lanes: Vec<Handle>,
+    /// Ends the listeners.
+    close: CancellationToken,
+    /// Ends everything else.
     stop: CancellationToken,
+}
+
+/// Where the listeners of a process are.
+struct Bound {
+    public: SocketAddr,
+    private: SocketAddr,
+    serving: Vec<JoinHandle<()>>,
 }
 
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
@@ -78,14 +89,15 @@ fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process,
         let _inside = services.enter();
         (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
     };
-    let (health, stop) = (Arc::default(), CancellationToken::new());
-    Ok(Process { config, common, health, recorder, key, stores, redis, services, lanes, stop })
+    let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
+    Ok(Process { config, common, health, recorder, key, stores, redis, services, lanes, close, stop })
 }
 
 impl Process {
     async fn run(self) -> Result<(), Stop> {
         let apps: Vec<Arc<App>> = self.lanes.iter().map(|_| self.app()).collect();
-        let listening = self.listen(&apps)?;
+        let Bound { public, private, serving } = self.listen(&apps)?;
+        folder::publish(&self.config.data_dir, public, private)?;
         let migrated = CancellationToken::new();
         let migrating = self.services.spawn(migrate(self.stores.clone(), self.health.clone(), migrated.clone()));
         let shipping = self.ship(migrated.clone());
@@ -97,9 +109,9 @@ impl Process {
                 return Ok(());
             }
         };
-        tracing::info!(listen = %self.config.server.listen, mode = build::mode_name(self.config.lineage.mode), "ready");
+        tracing::info!(listen = %public, admin = %private, mode = build::mode_name(self.config.lineage.mode), "ready");
         let (early, shipping) = self.until_told(shipping).await;
-        self.finish(apps, listening, carrying, shipping).await?;
+        self.finish(apps, serving, carrying, shipping).await?;
         ticking.abort();
         migrating.abort();
         early
@@ -117,7 +129,7 @@ impl Process {
     }
 
     /// Binds both listeners and serves on them; requests get 503 until the pipeline is set.
-    fn listen(&self, apps: &[Arc<App>]) -> Result<Vec<JoinHandle<()>>, Stop> {
+    fn listen(&self, apps: &[Arc<App>]) -> Result<Bound, Stop> {
         let admin = AdminConfig {
             token: Arc::new(keys::admin_token(&self.config)?),
             hosts: admin_hosts(self.config.admin.listen),
@@ -125,11 +137,14 @@ impl Process {
         let public = bound(self.config.server.listen, "server.listen")?;
         let private = bound(self.config.admin.listen, "admin.listen")?;
         let grace = self.config.server.shutdown_grace;
+        let at = |listener: &TcpListener| listener.local_addr().context("reading a listener's address");
+        let (public_at, private_at) = (at(&public)?, at(&private)?);
         let lanes = self.lanes.iter().zip(apps).map(|(lane, app)| Lane::new(lane.clone(), router(app.clone())));
-        let public = signet_http::serve(public, lanes.collect(), self.stop.clone(), grace);
+        let public = signet_http::serve(public, lanes.collect(), self.close.clone(), grace);
         let lane = Lane::new(self.services.clone(), admin_router(apps[0].clone(), admin));
-        let private = signet_http::serve(private, vec![lane], self.stop.clone(), grace);
-        Ok(vec![tokio::spawn(public), tokio::spawn(private)])
+        let private = signet_http::serve(private, vec![lane], self.close.clone(), grace);
+        let serving = vec![tokio::spawn(public), tokio::spawn(private)];
+        Ok(Bound { public: public_at, private: private_at, serving })
     }
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
@@ -239,14 +254,15 @@ impl Process {
     async fn finish(
         &self,
         apps: Vec<Arc<App>>,
-        listening: Vec<JoinHandle<()>>,
+        serving: Vec<JoinHandle<()>>,
         carrying: JoinHandle<()>,
         shipping: Option<JoinHandle<ShipEnd>>,
     ) -> Result<(), Stop> {
-        self.stop.cancel();
-        for listener in listening {
+        self.close.cancel();
+        for listener in serving {
             drop(listener.await);
         }
+        self.stop.cancel();
         drop(apps);
         let grace = self.config.server.shutdown_grace;
         if tokio::time::timeout(grace, carrying).await.is_err() {
