@@ -85,7 +85,7 @@ impl fmt::Debug for Live {
 
 impl Live {
     pub(crate) fn new(exchange: Exchange, upstream: UpstreamBody, course: Course) -> Self {
-        let key = |label| exchange.keys().proof.commitment_key(exchange.id, label).hasher();
+        let key = |label| exchange.opening().commitment_key(label).hasher();
         let sent = key("response");
         let came = (!course.usage_wanted).then(|| (key("upstream"), 0));
         Self {

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use parking_lot::Mutex;
 use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Policy, Receipt, Record, Signer};
-use signet_spool::{LogFault, LogStats, Opened, RecordLog};
+use signet_spool::{LogFault, LogStats, Opened, RecordLog, Written};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
 use std::sync::Arc;
@@ -119,14 +119,21 @@ impl Recorder {
             .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
         self.metrics.step(Step::Attest, started.elapsed());
         match written {
-            Ok(record) => Ok(Some(self.attested(record))),
+            Ok(written) => Ok(Some(self.attested(written))),
             Err(fault) => self.excuse(&fault).map(|()| None),
         }
     }
 
-    fn attested(&self, record: Arc<Record>) -> Attested {
-        let receipt = Receipt::of(&record, &self.voice.origin);
-        Attested { receipt: receipt.to_string(), leaf_hash: receipt.leaf_hash, record }
+    fn attested(&self, written: Written) -> Attested {
+        let Written { record, leaf_hash } = written;
+        let receipt = Receipt {
+            origin: self.voice.origin.clone(),
+            log: record.log,
+            epoch: record.epoch,
+            seq: record.seq,
+            leaf_hash,
+        };
+        Attested { receipt: receipt.to_string(), leaf_hash, record }
     }
 
     fn excuse(&self, fault: &LogFault) -> Result<(), Fault> {
