@@ -2,13 +2,16 @@
 //!
 //! `deploy/services.sh start --dir DIR --fast` starts the services; export `DIR/services.env`.
 
+mod bad_input;
 mod cache_http;
 mod cache_key;
 mod canned;
 mod client;
 mod flights;
 mod gateway;
+mod headers;
 mod keeper;
+mod limits;
 mod lineage;
 mod replay;
 mod semantic;
