@@ -281,6 +281,15 @@ impl Gateway {
         self.ended()
     }
 
+    /// The same, where it must be quicker than the grace time.
+    #[track_caller]
+    pub(crate) fn stop_within(self, limit: Duration) -> Folder {
+        let started = Instant::now();
+        let folder = self.stop();
+        assert!(started.elapsed() < limit, "it took {:?}", started.elapsed());
+        folder
+    }
+
     /// Waits for an orderly end.
     #[track_caller]
     pub(crate) fn ended(mut self) -> Folder {
@@ -290,12 +299,6 @@ impl Gateway {
         }
         assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", self.log());
         self.folder()
-    }
-
-    /// The exit code of a process that ends by itself.
-    #[track_caller]
-    pub(crate) fn exit_code(&mut self) -> Option<i32> {
-        eventually("the end of the process", || self.child.try_wait().expect("a child")).code()
     }
 
     fn folder(&mut self) -> Folder {

@@ -2,14 +2,22 @@
 //!
 //! `deploy/services.sh start --dir DIR --fast` starts the services; export `DIR/services.env`.
 
+mod bad_input;
 mod cache_http;
 mod cache_key;
 mod canned;
 mod client;
+mod crash;
 mod flights;
 mod gateway;
+mod headers;
 mod keeper;
+mod limits;
 mod lineage;
+mod postgres;
+mod process;
+mod redis;
 mod replay;
 mod semantic;
+mod stack;
 mod streams;

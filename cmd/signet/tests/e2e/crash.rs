@@ -1,0 +1,104 @@
+//! kill -9 under load: a client's complete answers all have their records afterwards.
+
+use crate::client::Conn;
+use crate::gateway::{CHAT, Gateway, Setup, chat, mock, streamed};
+use crate::keeper::Keeper;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tempfile::TempDir;
+
+const CLIENTS: usize = 4;
+
+/// What a client saw of a complete answer.
+struct Seen {
+    id: String,
+    receipt: Option<String>,
+}
+
+/// One client: asks on one connection until the gateway is gone; only whole answers count.
+fn client(to: SocketAddr, name: &str, total: &AtomicUsize) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    let mut conn = Conn::open(to);
+    for n in 0_u32.. {
+        // Misses, hits, and both as streams.
+        let prompt = format!("What is number {} of {name}?", n / 2);
+        let request = if n % 4 < 2 { chat(&prompt) } else { streamed(&prompt) };
+        let headers = [("Content-Type", "application/json"), ("TE", "trailers")];
+        let bytes = crate::client::request("POST", CHAT, &headers, request.to_string().as_bytes());
+        let Some(head) = conn.write(&bytes).ok().and_then(|()| conn.head().ok()) else { break };
+        let answer = conn.rest(head);
+        let whole = answer.ended_well || answer.text().ends_with("data: [DONE]\n\n");
+        if !whole || answer.status != 200 {
+            break;
+        }
+        let receipt = answer.header("lineage-receipt").or_else(|| answer.trailer("lineage-receipt"));
+        seen.push(Seen { id: answer.id(), receipt: receipt.map(str::to_owned) });
+        total.fetch_add(1, Ordering::SeqCst);
+    }
+    seen
+}
+
+/// Loads the gateway, kills it after `enough` complete answers, and returns what the clients saw.
+fn killed_under_load(gateway: Gateway, round: usize, enough: usize) -> Vec<Seen> {
+    let (to, total) = (gateway.addr, AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let total = &total;
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|n| scope.spawn(move || client(to, &format!("client {round} {n}"), total))).collect();
+        crate::gateway::eventually("load", || (total.load(Ordering::SeqCst) >= enough).then_some(()));
+        drop(gateway.kill());
+        clients.into_iter().flat_map(|client| client.join().expect("a client does not panic")).collect()
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the long run is asked for by the environment")]
+fn rounds() -> usize {
+    if std::env::var("SIGNET_SOAK").is_ok_and(|wanted| wanted == "1") { 20 } else { 3 }
+}
+
+#[test]
+fn after_kill_minus_nine_every_complete_answer_has_its_record_and_all_verify() {
+    let mock = mock();
+    let folder = TempDir::new().expect("a folder");
+    let setup = Setup::on(&mock).within(folder.path());
+    let mut gateway = setup.start();
+    let mut keeper = Keeper::of(folder.path());
+    let mut ids = Vec::new();
+    for round in 0..rounds() {
+        let seen = killed_under_load(gateway, round, 40 + 37 * round);
+        assert!(seen.len() >= 40);
+        for Seen { id, receipt } in seen {
+            ids.push(id);
+            receipt.into_iter().for_each(|receipt| keeper.keep_text(receipt));
+        }
+        keeper.accepts(folder.path());
+        gateway = setup.start();
+        for id in &ids {
+            assert_eq!(gateway.record(id)["predicate"]["response"]["outcome"], "complete");
+        }
+        keeper.accepts(folder.path());
+    }
+    assert!(keeper.kept() >= ids.len() - rounds() * CLIENTS, "{} receipts of {}", keeper.kept(), ids.len());
+    let interrupted = crate::gateway::records(folder.path());
+    let kinds = |kind: &str| interrupted.iter().filter(|record| record["predicate"]["kind"] == kind).count();
+    assert_eq!((kinds("log_open"), kinds("recovery")), (1, rounds()));
+}
+
+#[test]
+fn what_was_under_way_is_recorded_as_interrupted_under_the_id_that_its_caller_holds() {
+    let mock = mock();
+    let folder = TempDir::new().expect("a folder");
+    let setup = Setup::on(&mock).within(folder.path());
+    let gateway = setup.start();
+    mock.script([signet_mock::Behaviour::fault(signet_mock::Fault::HangAfter(2))]);
+    let mut conn = gateway.begin(&streamed("What is a landslide?"), &[]);
+    let head = conn.head().expect("a head");
+    drop(gateway.kill());
+    let (_, id) = head.headers.iter().find(|(name, _)| name == "lineage-id").expect("an id");
+    let gateway = setup.start();
+    let record = gateway.record(id);
+    assert_eq!(record["predicate"]["response"]["outcome"], "interrupted");
+    assert_eq!(record["predicate"]["kind"], "request");
+    Keeper::of(folder.path()).accepts(folder.path());
+    gateway.chat(&streamed("What is a landslide?"), &[]).is(200, "MISS");
+}

@@ -1,0 +1,144 @@
+//! A drop-in for the provider: what crosses in each direction.
+
+use crate::client::ask;
+use crate::gateway::{CHAT, PROVIDER_KEY, Setup, chat, mock, with};
+use serde_json::json;
+use signet_mock::{Behaviour, Config, MockUpstream};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+#[test]
+fn the_callers_key_is_replaced_by_the_providers_and_what_is_ours_stays_here() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let answer = gateway.chat(
+        &chat("What is a lynx?"),
+        &[
+            ("Authorization", "Bearer gw-key"),
+            ("X-Api-Key", "gw-key"),
+            ("Cookie", "session=gw-key"),
+            ("Connection", "keep-alive, X-Hop"),
+            ("Keep-Alive", "timeout=5"),
+            ("Proxy-Authorization", "Basic Z3cta2V5"),
+            ("TE", "trailers"),
+            ("X-Hop", "1"),
+            ("X-Cache-Namespace", "ours"),
+            ("X-Forwarded-For", "203.0.113.9"),
+            ("Accept-Encoding", "gzip, br"),
+            ("OpenAI-Organization", "org-1"),
+            ("X-Something-New", "passes"),
+        ],
+    );
+    answer.is(200, "MISS");
+    let seen = mock.requests().remove(0);
+    assert_eq!(seen.header("authorization"), Some(format!("Bearer {PROVIDER_KEY}").as_str()));
+    assert_eq!(seen.header("openai-organization"), Some("org-1"));
+    assert_eq!(seen.header("x-something-new"), Some("passes"));
+    assert_eq!(seen.header("host"), Some(mock.addr().to_string().as_str()));
+    assert!(!format!("{:?}", seen.headers).contains("gw-key"), "{:?}", seen.headers);
+    for gone in ["x-hop", "keep-alive", "proxy-authorization", "te", "x-cache-namespace", "x-forwarded-for", "cookie"] {
+        assert_eq!(seen.header(gone), None, "{gone}");
+    }
+    assert!(!gateway.log().contains("gw-key") && !gateway.log().contains(PROVIDER_KEY));
+}
+
+#[test]
+fn in_passthrough_the_callers_own_key_goes_to_the_provider() {
+    let mock = MockUpstream::start(Config { api_key: Some("sk-ann".to_owned()), ..Config::default() }).expect("a port");
+    let gateway = Setup::passthrough(&mock).start();
+    gateway.chat(&chat("What is an otter?"), &[("Authorization", "Bearer sk-ann")]).is(200, "MISS");
+    let wrong = gateway.chat(&chat("What is an otter?"), &[("Authorization", "Bearer sk-bob")]);
+    assert_eq!(wrong.refusal(401)["code"], "invalid_api_key");
+    let none = gateway.chat(&chat("What is an otter?"), &[]);
+    assert_eq!(none.refusal(401)["code"], "invalid_api_key");
+    assert_eq!(mock.counts().requests, 2, "without a key nothing is sent on");
+}
+
+#[test]
+fn the_providers_own_ids_and_limits_are_renamed_beside_ours() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let answer = gateway.chat(&chat("What is a marten?"), &[("X-Request-Id", "mine-17")]);
+    assert_eq!(answer.need("x-request-id"), "mine-17");
+    assert_eq!(answer.need("x-upstream-request-id"), "req_mock_1");
+    assert_eq!(answer.need("x-upstream-ratelimit-remaining-requests"), "9999");
+    assert_eq!(answer.need("openai-processing-ms"), "1");
+    assert_eq!(answer.header("x-ratelimit-remaining-requests"), None);
+    let other = gateway.chat(&chat("What is a marten?"), &[]);
+    assert!(!other.need("x-request-id").is_empty() && other.need("x-request-id") != "mine-17");
+    assert_eq!(other.header("x-upstream-request-id"), None, "a hit has no provider's id");
+}
+
+#[test]
+fn a_trace_passes_to_the_provider_and_lands_in_its_own_record_only() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let traced = gateway.chat(&chat("What is a badger?"), &[("traceparent", &parent)]);
+    let plain = gateway.chat(&chat("What is a shrew?"), &[]);
+    let seen = mock.requests();
+    assert_eq!(seen[0].header("traceparent"), Some(parent.as_str()));
+    assert_eq!(seen[1].header("traceparent"), None);
+    assert_eq!(gateway.record(&traced.id())["predicate"]["trace_id"], TRACE);
+    assert!(gateway.record(&plain.id())["predicate"].get("trace_id").is_none());
+    for bad in ["00-xyz-00f067aa0ba902b7-01", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "x"] {
+        let answer = gateway.chat(&chat("What is a hare?"), &[("traceparent", bad)]);
+        assert!(gateway.record(&answer.id())["predicate"].get("trace_id").is_none(), "{bad}");
+    }
+}
+
+#[test]
+fn the_callers_bytes_go_upstream_as_they_are() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let body = "{ \"messages\" : [ {\"role\":\"user\", \"content\":\"caf\\u00e9 \\/ 1.0e2\"} ],\n \"model\":\"m\", \"future\": [1.10, {}], \"temperature\": 1.0 }";
+    let answer = gateway.post(CHAT, &[], body.as_bytes());
+    answer.is(200, "MISS");
+    assert_eq!(mock.requests()[0].body, body.as_bytes());
+    let forwarded = gateway.record(&answer.id())["predicate"]["request"]["forwarded"].clone();
+    assert_eq!((&forwarded["changed"], &forwarded["bytes"]), (&json!(false), &json!(body.len())));
+}
+
+#[test]
+fn models_of_all_providers_are_listed_once() {
+    let (one, two) = (mock(), mock());
+    let gateway = Setup::on(&one).set("provider.1.name", "second").set("provider.1.base_url", &two.base_url()).start();
+    let list = gateway.get("/v1/models");
+    assert_eq!(list.status, 200);
+    let direct = ask(one.addr(), "GET", "/v1/models", &[], b"").json();
+    let ids = |list: &serde_json::Value| {
+        list["data"].as_array().expect("a list").iter().map(|model| model["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&list.json()), ids(&direct));
+    assert_eq!((one.counts().requests, two.counts().requests), (2, 1));
+}
+
+#[test]
+fn a_provider_that_fails_is_a_502_that_says_whether_to_retry() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    for fault in [signet_mock::Fault::CloseBeforeHead, signet_mock::Fault::Reset] {
+        mock.script([Behaviour::fault(fault)]);
+        let answer = gateway.chat(&chat("What is a newt?"), &[]);
+        assert_eq!(answer.refusal(502)["type"], "upstream_error");
+        assert_eq!(answer.need("x-should-retry"), "false", "the provider may have worked");
+    }
+    assert_eq!(mock.counts().requests, 2, "what may be billed is not sent again");
+    let addr = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port that is free again");
+    let nobody = Setup::on(&mock).set("provider.0.base_url", &format!("http://{addr}/v1")).start();
+    let answer = nobody.chat(&with(chat("What is a toad?"), json!({"stream": true})), &[]);
+    answer.refusal(502);
+    assert_eq!(answer.need("x-should-retry"), "true", "nothing was sent");
+}
+
+#[test]
+fn idle_connections_that_the_provider_closed_cost_no_request() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    for n in 0..20 {
+        let answer = gateway.chat(&chat(&format!("What is bird {n}?")), &[("X-Cache-Mode", "off")]);
+        answer.is(200, "BYPASS");
+        mock.close_idle();
+    }
+    assert_eq!(mock.counts().requests, 20);
+}
