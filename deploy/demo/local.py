@@ -152,6 +152,16 @@ class Local(Stack):
         own = ["--db", self.told("POSTGRES_URL")] if self.with_services else ["--data", self.folder / "signet-1"]
         return self.signet("lineage", "verify", *(source or own), "--key", keys, "--receipts", receipts)
 
+    @contextlib.contextmanager
+    def unshippable(self):
+        if self.with_services:
+            yield
+            return
+        with contextlib.closing(sqlite3.connect(self.folder / "signet-1/signet.db", timeout=10, isolation_level=None)) as lock:
+            lock.execute("BEGIN IMMEDIATE")
+            yield
+            lock.execute("ROLLBACK")
+
     def tampered(self, record):
         return super().tampered(record) if self.with_services else self.flipped_in_copy(record)
 
