@@ -27,7 +27,7 @@ REQUESTS = os.environ.get("BENCH_REQUESTS", "4000")
 # A limit above the load: the limiter works, but refuses nothing.
 SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": "1000"}
 MODES = ["--mode", "json,hit,sse,sse-burst", "-c", "1,16,64,200"]
-SLOW = ["--mode", "json", "-c", "1,64", "--latency-ms", "50"]
+SLOW = ["--mode", "json", "-c", "1,64"]
 # name, stack, log, flags of the load tool, TLS towards the provider
 RUNS = (
     ("embedded, memory", "embedded", "memory", MODES, False),
@@ -59,7 +59,7 @@ def measure(name, mode, log, flags, tls, folder):
     trust = []
     if tls:
         authority = folder / "ca.pem"
-        stack.mock_flags += ["--tls", "--h2", "--ca-out", str(authority)]
+        stack.mock_flags += ["--tls", "--h2", "--ca-out", str(authority), "--latency-ms", "50"]
         stack.extra["SSL_CERT_FILE"] = str(authority)
         trust = ["--ca", authority]
     try:
