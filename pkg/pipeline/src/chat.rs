@@ -254,6 +254,9 @@ impl Pipeline {
         reply::receipt(&mut headers, attested.as_ref());
         if stream {
             let receipt = headers.get(names::LINEAGE_RECEIPT).filter(|_| head.takes_trailers).cloned();
+            if receipt.is_some() {
+                reply::fixed(&mut headers, http::header::TRAILER, "lineage-receipt");
+            }
             return Ok(Reply { status: 200, headers, body: ReplyBody::Replay { bytes: rendered.bytes, receipt } });
         }
         reply::fixed(&mut headers, http::header::CONTENT_TYPE, "application/json");

@@ -55,6 +55,8 @@ enum Stage {
     /// `[DONE]` is out; the provider's body should end now, so that its connection can be used again.
     Lingering(Pin<Box<Sleep>>),
     Broken,
+    /// The server has had its turn to write what was queued before the body fails.
+    Breaking,
     Over,
 }
 
@@ -83,7 +85,7 @@ impl fmt::Debug for Live {
 
 impl Live {
     pub(crate) fn new(exchange: Exchange, upstream: UpstreamBody, course: Course) -> Self {
-        let key = |label| exchange.keys().proof.commitment_key(exchange.id, label).hasher();
+        let key = |label| exchange.opening().commitment_key(label).hasher();
         let sent = key("response");
         let came = (!course.usage_wanted).then(|| (key("upstream"), 0));
         Self {
@@ -292,7 +294,14 @@ impl Body for Live {
             match live.stage {
                 Stage::Flowing => ready!(live.poll_upstream(cx)),
                 Stage::Lingering(_) => ready!(live.poll_linger(cx)),
+                // A failing body makes the server drop what it has buffered, the head and the error event with it. Where
+                // the body waits, the server writes.
                 Stage::Broken => {
+                    live.stage = Stage::Breaking;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Stage::Breaking => {
                     live.stage = Stage::Over;
                     return Poll::Ready(Some(Err(Cut)));
                 }

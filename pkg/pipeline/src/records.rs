@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use serde_json::value::RawValue;
-use signet_lineage::{Columns, Outcome, Receipt, Record};
+use signet_lineage::{Columns, Kind, Outcome, Receipt, Record};
 use signet_openai::ModelList;
 use signet_provider::{Ask, filter_request_headers};
 use signet_types::{LineageId, TenantId};
@@ -37,7 +37,8 @@ impl Pipeline {
         self.admit(exchange, head)?;
         self.identify(exchange, head).await?;
         let id: LineageId = id.parse().map_err(|_| Fault::UnknownRecord)?;
-        let record = self.find(id, exchange.keys().tenant).await?.ok_or(Fault::UnknownRecord)?;
+        let record = self.find(id).await?.filter(|record| self.may_see(record, exchange.keys().tenant));
+        let record = record.ok_or(Fault::UnknownRecord)?;
         let envelope = String::from_utf8(record.to_envelope_json()).map_err(|error| Fault::Internal(error.into()))?;
         let envelope = RawValue::from_string(envelope).map_err(|error| Fault::Internal(error.into()))?;
         let receipt = Receipt::of(&record, &self.parts.recorder.voice().origin).to_string();
@@ -45,17 +46,25 @@ impl Pipeline {
         serde_json::to_vec(&shown).map(Bytes::from).map_err(|error| Fault::Internal(error.into()))
     }
 
-    async fn find(&self, id: LineageId, tenant: TenantId) -> Result<Option<Arc<Record>>, Fault> {
-        let recent = self.parts.recorder.log().find(id);
-        if let Some(record) = recent {
-            let owner = Columns::read(&record.payload).ok().and_then(|columns| columns.tenant);
-            return Ok(Some(record).filter(|_| owner == Some(tenant)));
+    async fn find(&self, id: LineageId) -> Result<Option<Arc<Record>>, Fault> {
+        if let Some(recent) = self.parts.recorder.log().find(id) {
+            return Ok(Some(recent));
         }
-        let found = self.parts.records.find(id, Some(tenant)).await;
+        let found = self.parts.records.find(id, None).await;
         found.map(|record| record.map(Arc::new)).map_err(|fault| {
             tracing::warn!(%fault, "a record cannot be looked up");
             Fault::NotReady("the record store is away")
         })
+    }
+
+    /// A tenant sees its own records, and those of refusals before anyone was known: they say nothing of a caller, and
+    /// who holds the id was given it with the refusal.
+    fn may_see(&self, record: &Record, tenant: TenantId) -> bool {
+        let Ok(columns) = Columns::read(&record.payload) else { return false };
+        match columns.tenant {
+            Some(owner) => owner == tenant || owner == self.nobody.tenant,
+            None => columns.kind == Kind::Denials,
+        }
     }
 
     /// `GET /v1/models`: the configured models, or else the union of what the providers list.

@@ -67,10 +67,12 @@ pub(crate) fn fixed(headers: &mut HeaderMap, name: HeaderName, value: &'static s
 
 /// Headers that every answer carries, known before its record.
 pub(crate) fn common(headers: &mut HeaderMap, state: &State, request_id: &str, stream: bool) {
-    fixed(headers, names::X_CACHE, state.x_cache);
+    if state.x_cache != "NONE" {
+        fixed(headers, names::X_CACHE, state.x_cache);
+    }
     set(headers, names::LINEAGE_ID, &state.id.to_string());
     set(headers, names::X_REQUEST_ID, request_id);
-    set(headers, names::LINEAGE_OPENING, &state.keys().proof.opening(state.id).to_string());
+    set(headers, names::LINEAGE_OPENING, &state.opening().to_string());
     set(headers, names::SERVER_TIMING, &state.timing.header(state.elapsed()));
     if stream {
         fixed(headers, CONTENT_TYPE, "text/event-stream; charset=utf-8");

@@ -1,6 +1,6 @@
 //! The log of `memory` mode: a bounded ring in RAM. A killed process loses what was not shipped yet.
 
-use crate::log::{LogFault, LogStats, Opened, RecordLog};
+use crate::log::{LogFault, LogStats, Opened, RecordLog, Written};
 use crate::recent::{Recent, weight};
 use parking_lot::Mutex;
 use signet_lineage::{Leaf, Position, Record, Tree, TreeHead};
@@ -31,6 +31,9 @@ struct Ring {
     /// Bytes of records that are not shipped.
     bytes: u64,
 }
+
+/// Records between two tree heads that positions refer to.
+const BASE_EVERY: u64 = 64;
 
 impl MemoryLog {
     /// An empty log that holds at most `bound` bytes of unshipped and promised records.
@@ -63,22 +66,22 @@ impl RecordLog for MemoryLog {
         Ok(Opened::reserve(id, RECORD_BYTES, &self.reserved))
     }
 
-    fn close(
-        &self,
-        opened: Option<Opened>,
-        seal: &mut dyn FnMut(&Position) -> Record,
-    ) -> Result<Arc<Record>, LogFault> {
+    fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault> {
         let mut ring = self.ring.lock();
         if opened.is_none() {
             self.admit(&ring)?;
         }
         let position = Position { log: self.id, epoch: 1, seq: ring.tree.size(), base: ring.base };
         let record = Arc::new(seal(&position));
-        ring.tree.push(Leaf::of(&record).hash());
-        ring.base = ring.tree.head();
+        let leaf_hash = Leaf::of(&record).hash();
+        ring.tree.push(leaf_hash);
+        // A root costs a hash for each level of the tree, so it is not taken anew for every record.
+        if ring.tree.size() - ring.base.size >= BASE_EVERY {
+            ring.base = ring.tree.head();
+        }
         ring.bytes += weight(&record);
         ring.recent.push(Arc::clone(&record));
-        Ok(record)
+        Ok(Written { record, leaf_hash })
     }
 
     fn find(&self, id: LineageId) -> Option<Arc<Record>> {
@@ -113,5 +116,9 @@ impl RecordLog for MemoryLog {
         let ring = self.ring.lock();
         let next_seq = ring.tree.size();
         LogStats { next_seq, durable_seq: next_seq, shipped_seq: ring.shipped, bytes: ring.bytes }
+    }
+
+    fn bound(&self) -> u64 {
+        self.bound
     }
 }

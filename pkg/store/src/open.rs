@@ -8,6 +8,7 @@ use signet_lineage::{Record, RecordStore, ShipFault};
 use signet_types::LogId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where the data lives.
 #[derive(Clone)]
@@ -20,12 +21,21 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// Postgres connections at most.
     pub max_connections: u32,
+    /// For how long an operation in Postgres may run, seen from here, before its connection is given up.
+    pub operation_limit: Duration,
 }
 
 impl Options {
-    /// The store at `url` with 8 connections at most.
+    /// The store at `url` with 8 connections at most and operations of 12 s at most: a little more than the server's own
+    /// limit of 10 s on a statement, so that the server speaks first where it can.
     pub fn new(url: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
-        Self { url: url.into(), direct_url: None, data_dir: data_dir.into(), max_connections: 8 }
+        Self {
+            url: url.into(),
+            direct_url: None,
+            data_dir: data_dir.into(),
+            max_connections: 8,
+            operation_limit: Duration::from_secs(12),
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use super::out::{complain, say};
 use crate::exit;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use signet_lineage::verify::{Options as VerifyOptions, Verifier};
-use signet_lineage::{KeySet, Receipt, Record, RecordStore, Signer};
+use signet_lineage::verify::{Options as VerifyOptions, Stored, Verifier};
+use signet_lineage::{KeySet, LogRow, Receipt, Record, Signer};
 use signet_spool::{Config as SpoolConfig, Spool};
 use signet_store::{Options as StoreOptions, Stores};
 use signet_types::{LineageId, LogId};
@@ -108,9 +108,9 @@ fn verify(args: &VerifyArgs) -> Result<u8> {
         })?,
         None => each_stored(&args.source, &mut |seen| match seen {
             Seen::Log(row) => verifier.log(row),
-            Seen::Record(record) => {
+            Seen::Record(record, beside) => {
                 progress.step();
-                verifier.record(record, None);
+                verifier.row(record, beside);
             }
         })?,
     }
@@ -131,7 +131,7 @@ fn show(args: &ShowArgs) -> Result<u8> {
     let id: LineageId = args.id.parse().map_err(|_| anyhow!("{:?} is not a Lineage-Id", args.id))?;
     let mut found = None;
     each_stored(&args.source, &mut |seen| {
-        if let Seen::Record(record) = seen
+        if let Seen::Record(record, _) = seen
             && record.id == id
         {
             found = Some(record);
@@ -148,7 +148,7 @@ fn show(args: &ShowArgs) -> Result<u8> {
 fn export(source: &Source) -> Result<u8> {
     let mut failed = None;
     each_stored(source, &mut |seen| {
-        if let Seen::Record(record) = seen {
+        if let Seen::Record(record, _) = seen {
             match text_of(record.to_envelope_json()) {
                 Ok(line) => say(&format!("{line}\n")),
                 Err(error) => failed = Some(error),
@@ -172,8 +172,9 @@ fn text_of(bytes: Vec<u8>) -> Result<String> {
 
 /// What a source holds.
 enum Seen {
-    Log(signet_lineage::LogRow),
-    Record(Record),
+    Log(LogRow),
+    /// A record, and the copies of its fields that a database keeps beside it.
+    Record(Record, Stored),
 }
 
 /// Gives every record of a source, log by log in order: shipped rows first, then what the folder's own log holds beyond
@@ -195,29 +196,29 @@ fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
             let _inside = runtime.enter();
             Stores::open_read_only(&StoreOptions::new(url, &source.data))?
         };
-        runtime.block_on(each_row(&*stores.records, &mut next, each))?;
+        runtime.block_on(each_row(&stores, &mut next, each))?;
     }
     if let Some(dir) = spool {
         let log = Spool::peek(&SpoolConfig::new(&dir))?;
         let from = log.and_then(|log| next.get(&log).copied()).unwrap_or(0);
         signet_spool::read_records(&dir, from, |record| {
-            each(Seen::Record(record));
+            each(Seen::Record(record, Stored::default()));
             ControlFlow::Continue(())
         })?;
     }
     Ok(())
 }
 
-async fn each_row(store: &dyn RecordStore, next: &mut BTreeMap<LogId, u64>, each: &mut dyn FnMut(Seen)) -> Result<()> {
-    for row in store.logs().await? {
+async fn each_row(stores: &Stores, next: &mut BTreeMap<LogId, u64>, each: &mut dyn FnMut(Seen)) -> Result<()> {
+    for row in stores.records.logs().await? {
         let log = row.log;
         each(Seen::Log(row));
         let mut from = 0;
         loop {
-            let page = store.records(log, from, PAGE).await?;
-            let Some(last) = page.last() else { break };
+            let page = stores.stored(log, from, PAGE).await?;
+            let Some((last, _)) = page.last() else { break };
             from = last.seq + 1;
-            page.into_iter().for_each(|record| each(Seen::Record(record)));
+            page.into_iter().for_each(|(record, beside)| each(Seen::Record(record, beside)));
         }
         next.insert(log, from);
     }

@@ -5,6 +5,7 @@ use anyhow::{Context, anyhow};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,6 +50,11 @@ pub(crate) fn read_or_make(path: &Path, make: impl FnOnce() -> Vec<u8>) -> anyho
         }
         Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
     }
+}
+
+/// Writes where this process listens to `listen` in the data folder, for scripts that let the system choose ports.
+pub(crate) fn publish(folder: &Path, public: SocketAddr, private: SocketAddr) -> anyhow::Result<()> {
+    write_private(&folder.join("listen"), format!("server={public}\nadmin={private}\n").as_bytes())
 }
 
 /// Replaces a private file in one step.

@@ -289,13 +289,17 @@ fn a_head_over_records_that_do_not_precede_it_is_refused() {
 
 #[test]
 fn a_broken_source_is_found_whatever_is_wrong_with_it() {
-    let wrong: [fn(&mut Writer, &mut Draft); 6] = [
+    let wrong: [fn(&mut Writer, &mut Draft); 7] = [
         |_, draft| parent_of(draft).leaf_hash[0] ^= 1,
         |_, draft| parent_of(draft).seq = 99,
         |log, draft| parent_of(draft).seq = log.tree.size(),
         |_, draft| parent_of(draft).response_fp = Some([1; 16]),
         |_, draft| draft.exchange.as_mut().expect("a request").response.fp = Some([1; 16]),
         |_, draft| draft.exchange.as_mut().expect("a request").caller.tenant = BOB,
+        |_, draft| {
+            parent_of(draft).response_fp = Some([1; 16]);
+            draft.exchange.as_mut().expect("a request").response.fp = Some([1; 16]);
+        },
     ];
     for (case, change) in wrong.into_iter().enumerate() {
         let mut log = Writer::filled(1, 5);

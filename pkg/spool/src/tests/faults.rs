@@ -37,6 +37,24 @@ fn a_failed_fdatasync_is_not_repeated_and_the_records_move_to_a_new_segment() {
 }
 
 #[test]
+fn damage_to_records_that_a_later_segment_took_over_is_no_gap() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    fill(&log, 0, 2);
+    log.sync().expect("no fault");
+    fill(&log, 2, 5);
+    files.fail_next(Call::Sync, ErrorKind::Other);
+    log.sync().expect("the records went to a new segment");
+    let old = segments(&files)[0].clone();
+    let lost = log.find(id(3)).expect("recent").payload.clone();
+    files.edit(&old, |bytes| {
+        let at = bytes.windows(lost.len()).position(|w| *w == *lost).expect("the old copy");
+        bytes[at] ^= 1;
+    });
+    survives(&files, log, &[0, 1, 2, 3, 4].map(id));
+}
+
+#[test]
 fn a_failed_fdatasync_of_the_first_records_replaces_their_segment() {
     let files = SimFiles::new();
     let (log, _) = open(&files);

@@ -23,8 +23,6 @@ use tokio::time::timeout;
 
 /// For how long an operation waits for a connection. sqlx retries a refused connect inside it, so "down" takes this long.
 const ACQUIRE_LIMIT: Duration = Duration::from_millis(500);
-/// For how long an operation runs, seen from here; the server's own limits below are shorter and so speak first.
-const OPERATION_LIMIT: Duration = Duration::from_secs(12);
 /// For how long a migration may run or wait for that of another replica.
 const MIGRATE_LIMIT: Duration = Duration::from_mins(2);
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -39,6 +37,7 @@ pub struct PgStore {
     pool: PgPool,
     migrate_with: PgConnectOptions,
     begin: &'static str,
+    limit: Duration,
 }
 
 impl std::fmt::Debug for PgStore {
@@ -76,7 +75,7 @@ impl PgStore {
             .max_connections(options.max_connections.max(1))
             .acquire_timeout(ACQUIRE_LIMIT)
             .connect_lazy_with(connect);
-        Ok(Self { pool, migrate_with, begin })
+        Ok(Self { pool, migrate_with, begin, limit: options.operation_limit })
     }
 
     async fn transact<T, F>(&self, work: F) -> Result<T, Fault>
@@ -84,7 +83,7 @@ impl PgStore {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut PgConnection) -> Work<'c, T> + Send + 'static,
     {
-        transact::<Postgres, T, F>(&self.pool, self.begin, OPERATION_LIMIT, work).await
+        transact::<Postgres, T, F>(&self.pool, self.begin, self.limit, work).await
     }
 }
 

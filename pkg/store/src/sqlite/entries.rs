@@ -7,13 +7,17 @@ use crate::readers::entry_columns;
 use crate::sieve::newest_per_key;
 use async_trait::async_trait;
 use signet_cache::{EntryRow, EntryStore, StoreFault};
-use sqlx::sqlite::SqliteConnection;
+use sqlx::QueryBuilder;
+use sqlx::sqlite::{Sqlite, SqliteConnection};
 
-// REPLACE removes the old row and inserts a new one, with a new number of appearance.
+// REPLACE removes the old row and inserts a new one, with a new number of appearance. One statement for many rows: each
+// statement costs two thread hops.
 const PUT: &str = "\
 INSERT OR REPLACE INTO cache_entry (key, id, partition, tenant, created_ms, expires_ms, sealed)
-SELECT $1, $2, $3, $4, $5, $6, $7
-WHERE NOT EXISTS (SELECT 1 FROM cache_entry WHERE key = $1 AND created_ms > $5)";
+SELECT column1, column2, column3, column4, column5, column6, column7 FROM (";
+const PUT_UNLESS_OLDER: &str = "\
+) WHERE NOT EXISTS (SELECT 1 FROM cache_entry WHERE key = column1 AND created_ms > column5)";
+const ROWS_PER_PUT: usize = 1_000;
 
 const SINCE: &str = concat!(
     "SELECT ",
@@ -52,17 +56,22 @@ impl EntryStore for SqliteStore {
 }
 
 async fn put(conn: &mut SqliteConnection, rows: Vec<EntryRow>) -> Result<(), Fault> {
-    for row in rows {
-        sqlx::query(PUT)
-            .bind(row.key.as_bytes().to_vec())
-            .bind(row.id.as_uuid())
-            .bind(row.partition.to_vec())
-            .bind(row.tenant.as_bytes().to_vec())
-            .bind(to_i64(row.created_ms)?)
-            .bind(to_i64(row.expires_ms)?)
-            .bind(row.sealed)
-            .execute(&mut *conn)
-            .await?;
+    for chunk in rows.chunks(ROWS_PER_PUT) {
+        let times = |row: &EntryRow| Ok::<_, Fault>((to_i64(row.created_ms)?, to_i64(row.expires_ms)?));
+        let times = chunk.iter().map(times).collect::<Result<Vec<_>, _>>()?;
+        let mut query = QueryBuilder::<Sqlite>::new(PUT);
+        query.push_values(chunk.iter().zip(times), |mut values, (row, (created_ms, expires_ms))| {
+            values
+                .push_bind(row.key.as_bytes().as_slice())
+                .push_bind(row.id.as_uuid())
+                .push_bind(row.partition.as_slice())
+                .push_bind(row.tenant.as_bytes().as_slice())
+                .push_bind(created_ms)
+                .push_bind(expires_ms)
+                .push_bind(row.sealed.as_slice());
+        });
+        query.push(PUT_UNLESS_OLDER);
+        query.build().execute(&mut *conn).await?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use signet_store::{Options, Stores};
 use sqlx::{Connection, Executor, PgConnection, Row};
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 const DAY_MS: u64 = 86_400_000;
@@ -236,6 +236,76 @@ async fn a_peer_that_never_answers_does_not_use_up_the_pool() {
     for _ in 0..3 {
         let found = timeout(PROMPT, stores.probe()).await.expect("no hang");
         assert!(matches!(found, Err(StoreFault::Unavailable(_))), "{found:?}");
+    }
+}
+
+/// Stands before the server; connections that it had when it was told to fall silent stay open and say nothing more.
+struct Muffler {
+    address: std::net::SocketAddr,
+    silent: tokio::sync::watch::Sender<u32>,
+}
+
+impl Muffler {
+    async fn before(server: String) -> Self {
+        let door = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = door.local_addr().expect("bound");
+        let (silent, watch) = tokio::sync::watch::channel(0);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = door.accept().await {
+                let (mut watch, mut server) = (watch.clone(), TcpStream::connect(&server).await.expect("the server"));
+                watch.mark_unchanged();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => return,
+                        _ = watch.changed() => {}
+                    }
+                    // Until the client gives up; then the server may forget it as well.
+                    while client.readable().await.is_ok() && !matches!(client.try_read(&mut [0; 512]), Ok(0)) {}
+                });
+            }
+        });
+        Self { address, silent }
+    }
+
+    fn fall_silent(&self) {
+        self.silent.send_modify(|times| *times += 1);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_given_up_and_does_not_use_up_the_pool() {
+    let direct = fresh_postgres().await;
+    let place = direct.split(['@', '/']).nth(3).expect("host and port");
+    let muffler = Muffler::before(place.to_owned()).await;
+    let options = Options {
+        max_connections: 1,
+        operation_limit: Duration::from_secs(1),
+        ..Options::new(direct.replace(place, &muffler.address.to_string()), "/nonexistent")
+    };
+    let (stores, log) = (Stores::open(&options).expect("a good URL"), new_log());
+    stores.migrate().await.expect("the schema");
+    stores.records.register(&log_row(log, 1)).await.expect("a new log");
+    for round in 0..2 {
+        // While idle: noticed by the ping before the connection is used again.
+        muffler.fall_silent();
+        let found = timeout(PROMPT, stores.probe()).await.expect("no hang");
+        assert!(matches!(found, Err(StoreFault::Unavailable(_))), "{found:?}");
+        stores.probe().await.expect("a new connection");
+
+        // In the middle of an operation: a rival holds the fence until the line is dead.
+        let mut conn = PgConnection::connect(&direct).await.expect("the test server answers");
+        let mut rival = conn.begin().await.expect("a transaction");
+        rival.execute("SELECT 1 FROM lineage_log FOR UPDATE").await.expect("good SQL");
+        let (records_of, batch) = (stores.records.clone(), records(log, round * 3..round * 3 + 3));
+        let ship = tokio::spawn(async move { records_of.ship(log, 1, &batch).await });
+        let mut watch = PgConnection::connect(&direct).await.expect("the test server answers");
+        while count(&mut watch, "SELECT count(*) FROM pg_locks WHERE NOT granted").await == 0 {}
+        muffler.fall_silent();
+        rival.rollback().await.expect("a rollback");
+        let found = timeout(PROMPT, ship).await.expect("no hang").expect("no panic");
+        assert!(matches!(found, Err(ShipFault::Unavailable(_))), "{found:?}");
+        let again = records(log, round * 3..round * 3 + 3);
+        assert_eq!(stores.records.ship(log, 1, &again).await.expect("shipped"), round * 3 + 3);
     }
 }
 

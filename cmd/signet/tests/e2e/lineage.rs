@@ -1,0 +1,264 @@
+//! Every answer has a record, and a client that distrusts the operator can check it.
+
+use crate::client::{Answer, ask, payload};
+use crate::gateway::{CHAT, Folder, Gateway, Setup, chat, mock, records, signet, streamed};
+use crate::keeper::Keeper;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use signet_mock::Behaviour;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+const PROMPT: &str = "What is a tide table?";
+
+/// One answer of every kind, all of the one tenant.
+fn every_kind(gateway: &Gateway, mock: &signet_mock::MockUpstream) -> Vec<Answer> {
+    let post = |path: &str, body: &[u8]| gateway.post(path, &[], body);
+    let mut answers = vec![gateway.chat(&chat(PROMPT), &[]), gateway.chat(&chat(PROMPT), &[])];
+    answers.push(gateway.chat(&streamed(PROMPT), &[]));
+    answers.push(gateway.chat(&streamed("What is a neap tide?"), &[]));
+    answers.push(gateway.chat(&chat(PROMPT), &[("Cache-Control", "no-store")]));
+    answers.push(post(CHAT, b"not json"));
+    answers.push(post(CHAT, &vec![b' '; 70_000]));
+    answers.push(post("/v1/nothing", b"{}"));
+    answers.push(gateway.get(CHAT));
+    answers.push(gateway.get("/v1/models"));
+    answers.push(gateway.chat(&chat("What is a spring tide?"), &[("Cache-Control", "only-if-cached")]));
+    for status in [401, 429, 500] {
+        mock.script([Behaviour::status(status)]);
+        answers.push(gateway.chat(&chat("What is a tidal bore?"), &[]));
+    }
+    mock.script([Behaviour::fault(signet_mock::Fault::CloseBeforeHead)]);
+    answers.push(gateway.chat(&chat("What is an ebb?"), &[]));
+    answers
+}
+
+#[test]
+fn every_answer_has_a_record_that_is_found_at_once_and_that_a_client_can_check() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("server.max_body_bytes", "65536").start();
+    let mut keeper = Keeper::of(&gateway.data);
+    let answers = every_kind(&gateway, &mock);
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 400, 413, 404, 405, 200, 504, 401, 429, 500, 502]);
+    for answer in &answers {
+        let record = gateway.record(&answer.id());
+        assert_eq!(record["predicate"]["http"]["status"], answer.status);
+        assert_eq!(record["predicate"]["id"], answer.id());
+        assert!(answer.header("x-request-id").is_some());
+        keeper.keep(answer);
+    }
+    assert_eq!(keeper.kept(), answers.len() - 1, "only the streamed miss has no receipt in its head");
+    keeper.accepts(&gateway.data);
+    let folder = gateway.stop();
+    keeper.accepts(&folder.path);
+}
+
+#[test]
+fn refusals_before_the_caller_is_known_have_records_too() {
+    let mock = mock();
+    let gateway = Setup::passthrough(&mock).set("limits.ip_rps", "1").set("limits.ip_burst", "2").start();
+    let mut keeper = Keeper::of(&gateway.data);
+    let answers = [
+        gateway.chat(&chat(PROMPT), &[]),
+        gateway.chat(&chat(PROMPT), &[("Authorization", "Bearer a")]),
+        gateway.chat(&chat(PROMPT), &[("Authorization", "Bearer a")]),
+    ];
+    assert_eq!(answers.each_ref().map(|answer| answer.status), [401, 200, 429]);
+    answers.iter().for_each(|answer| keeper.keep(answer));
+    assert_eq!(keeper.kept(), 3);
+    keeper.accepts(&gateway.data);
+    for answer in &answers {
+        let path = format!("/v1/lineage/{}", answer.id());
+        let shown = crate::gateway::eventually("a token and the record", || {
+            let shown = ask(gateway.addr, "GET", &path, &[("Authorization", "Bearer a")], b"");
+            (shown.status != 429).then_some(shown)
+        });
+        assert_eq!(shown.status, 200, "{}", shown.text());
+        assert_eq!(payload(&shown.json()["envelope"])["predicate"]["http"]["status"], answer.status);
+    }
+}
+
+#[test]
+fn a_storm_of_refusals_folds_into_a_signed_count() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("limits.ip_rps", "1").set("limits.ip_burst", "1").start();
+    let keeper = Keeper::of(&gateway.data);
+    let answers: Vec<_> = (0..200).map(|_| gateway.get("/v1/models")).collect();
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert!(refused.len() > 100);
+    let folded = refused.iter().find(|answer| answer.header("lineage-receipt").is_none());
+    let folded = folded.expect("more than fifty in a second").id();
+    let record = gateway.record_where(|record| record["predicate"]["id"] == folded);
+    assert_eq!(record["predicate"]["kind"], "denials");
+    let folder = gateway.stop();
+    keeper.accepts(&folder.path);
+}
+
+#[test]
+fn a_record_is_shown_to_its_own_tenant_only() {
+    let mock = mock();
+    let gateway = Setup::passthrough(&mock).start();
+    let (ann, bob) = ([("Authorization", "Bearer ann")], [("Authorization", "Bearer bob")]);
+    let id = gateway.chat(&chat(PROMPT), &ann).id();
+    let path = format!("/v1/lineage/{id}");
+    let show = |headers: &[(&str, &str)], path: &str| ask(gateway.addr, "GET", path, headers, b"");
+    assert_eq!(show(&ann, &path).status, 200);
+    assert_eq!(show(&bob, &path).refusal(404)["code"], "lineage_not_found");
+    show(&[], &path).refusal(401);
+    for strange in ["/v1/lineage/00000000-0000-7000-8000-000000000000", "/v1/lineage/x", "/v1/lineage/%27%20or%201"] {
+        assert_eq!(show(&ann, strange).refusal(404)["code"], "lineage_not_found", "{strange}");
+    }
+    crate::gateway::eventually("shipping", || {
+        (gateway.status()["log"]["shipped_seq"].as_u64() > Some(3)).then_some(())
+    });
+    assert_eq!(show(&ann, &path).status, 200, "found in the store too");
+    assert_eq!(show(&bob, &path).status, 404);
+}
+
+/// `HKDF-Expand-SHA-256(key, info)`, its first block (RFC 5869 §2.3).
+fn expand(key: &[u8], info: &[u8]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length will do");
+    mac.update(info);
+    mac.update(&[1]);
+    mac.finalize().into_bytes().into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn a_caller_can_recompute_what_its_record_commits_to() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    for (request, headers) in [
+        (chat(PROMPT), vec![]),
+        (chat(PROMPT), vec![]),
+        (streamed("What is a groyne?"), vec![]),
+        (streamed("What is a groyne?"), vec![]),
+        (chat(PROMPT), vec![("X-Cache-Mode", "none")]),
+    ] {
+        let answer = gateway.chat(&request, &headers);
+        let opening = URL_SAFE_NO_PAD.decode(answer.need("lineage-opening")).expect("base64url");
+        let commitment = |label: &str, body: &[u8]| {
+            let key = expand(&opening, label.as_bytes());
+            hex(&Sha256::new().chain_update(key).chain_update(body).finalize())
+        };
+        let record = gateway.record(&answer.id());
+        let predicate = &record["predicate"];
+        assert_eq!(predicate["request"]["cm"], commitment("request", request.to_string().as_bytes()));
+        assert_eq!(predicate["response"]["cm"], commitment("response", &answer.body), "{}", answer.status);
+        assert_eq!(record["subject"][1]["digest"]["sha256"], predicate["response"]["cm"]);
+        assert_eq!(predicate["response"]["bytes"], answer.body.len());
+        assert!(!record.to_string().contains("tide"), "no prompt in a record");
+    }
+}
+
+#[test]
+fn verify_asks_for_a_key_from_elsewhere_and_for_something_to_verify() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    gateway.chat(&chat(PROMPT), &[]).is(200, "MISS");
+    let keeper = Keeper::of(&gateway.data);
+    let out = signet(&["lineage", "verify", "--data"]).arg(&gateway.data).output().expect("it runs");
+    assert_eq!(out.status.code(), Some(64));
+    let empty = TempDir::new().expect("a folder");
+    let (code, said) = keeper.verify(&["--data", empty.path().to_str().expect("plain")]);
+    assert!(code != 0, "{said}");
+    std::fs::write(empty.path().join("empty.jsonl"), "").expect("a file");
+    let file = empty.path().join("empty.jsonl");
+    let (code, said) = keeper.verify(&["--export", file.to_str().expect("plain")]);
+    assert_eq!(code, 32, "{said}");
+    let other = Setup::on(&mock).start();
+    let (code, said) = Keeper::of(&other.data).verify(&["--data", gateway.data.to_str().expect("plain")]);
+    assert_eq!(code, 18, "{said}");
+    let (code, said) = keeper.verify(&["--data", gateway.data.to_str().expect("plain"), "--require-anchor"]);
+    assert_eq!(code, 31, "{said}");
+    assert!(keeper.verify(&["--data", gateway.data.to_str().expect("plain")]).1.contains("not checked: truncation"));
+}
+
+/// Changes the database behind the gateway's back.
+fn sqlite(data: &Path, statement: &str) {
+    let script = format!(
+        "import sqlite3\ndb = sqlite3.connect({:?})\ndb.executescript({statement:?})\n",
+        data.join("signet.db")
+    );
+    let out = Command::new("python3").args(["-c", &script]).output().expect("python3 runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
+}
+
+/// A stopped gateway's folder with some records, all of them shipped, and what a client kept of them.
+fn history() -> (Folder, Keeper) {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let mut keeper = Keeper::of(&gateway.data);
+    for n in 0..6 {
+        keeper.keep(&gateway.chat(&chat(&format!("What is tide {n}?")), &[]));
+    }
+    let folder = gateway.stop();
+    keeper.accepts(&folder.path);
+    (folder, keeper)
+}
+
+#[test]
+fn no_change_to_a_stored_record_is_accepted() {
+    let (folder, keeper) = history();
+    let flip = |column: &str| {
+        format!(
+            "substr({column},1,9) || CASE substr({column},10,1) WHEN x'00' THEN x'01' ELSE x'00' END || substr({column},11)"
+        )
+    };
+    let row = "WHERE seq = 3";
+    for change in [
+        format!("UPDATE lineage_entry SET payload = CAST({} AS BLOB) {row}", flip("payload")),
+        format!("UPDATE lineage_entry SET sig = CAST({} AS BLOB) {row}", flip("sig")),
+        format!("UPDATE lineage_entry SET id = CAST({} AS BLOB) {row}", flip("id")),
+        format!("UPDATE lineage_entry SET key_id = CAST({} AS BLOB) {row}", flip("key_id")),
+        format!("UPDATE lineage_entry SET leaf_hash = CAST({} AS BLOB) {row}", flip("leaf_hash")),
+        format!("UPDATE lineage_entry SET tenant = CAST({} AS BLOB) {row}", flip("tenant")),
+        format!("UPDATE lineage_entry SET seq = 1003 {row}"),
+        format!("UPDATE lineage_entry SET status = 201 {row}"),
+        format!("UPDATE lineage_entry SET model = 'other' {row}"),
+        format!("UPDATE lineage_entry SET epoch = 2 {row}"),
+        format!("DELETE FROM lineage_entry {row}"),
+        "DELETE FROM lineage_entry WHERE seq >= 4; UPDATE lineage_log SET next_seq = 4".to_owned(),
+        "DELETE FROM lineage_entry; DELETE FROM lineage_log".to_owned(),
+    ] {
+        let scratch = TempDir::new().expect("a folder");
+        let data = scratch.path().join("data");
+        copy(&folder.path, &data);
+        // The local log holds the same records: without it the database alone is judged.
+        std::fs::remove_dir_all(data.join("lineage")).expect("the log is there");
+        keeper.accepts(&data);
+        sqlite(&data, &change);
+        let (code, said) = keeper.verify(&["--data", data.to_str().expect("plain")]);
+        assert!(![0, 1, 64].contains(&code), "{code} after {change}: {said}");
+    }
+}
+
+#[test]
+fn a_receipt_that_was_never_given_or_is_lost_is_noticed() {
+    let (folder, mut keeper) = history();
+    let record = records(&folder.path).remove(2);
+    let log = record["predicate"]["log"]["id"].as_str().expect("an id").to_owned();
+    keeper.keep_text(format!("v1;localhost/signet/{log};1;2;{}", URL_SAFE_NO_PAD.encode([7; 32])));
+    let (code, said) = keeper.verify(&["--data", folder.path.to_str().expect("plain")]);
+    assert_eq!(code, 13, "{said}");
+}
