@@ -75,7 +75,8 @@ def loaded(stack, log, flags, folder):
                "--api-key", "sk-bench", "-n", REQUESTS, "--json", figures, "--ids", ids, *flags]
     if subprocess.run([str(part) for part in command], timeout=3600, check=False).returncode != 0:
         raise Failure("signet-load matched failed; what it said is above")
-    result = {"command": " ".join(["signet-load", "matched", *map(str, flags), "-n", REQUESTS]), **json.loads(figures.read_text())}
+    flags_text = " ".join(["signet-load", "matched", *map(str, flags), "-n", REQUESTS])
+    result = {"command": flags_text, **json.loads(figures.read_text())}
     if log == "spool":
         result["verify"] = verified(stack, ids, folder)
     return result
@@ -85,7 +86,8 @@ def verified(stack, ids, folder):
     """Every answer that was given has its record."""
     wait_until("all records shipped", lambda: stack.gateways[0].unshipped() == 0, 300)
     receipts = folder / "receipts.txt"
-    kept = [words[1] for words in map(str.split, ids.read_text().splitlines()) if len(words) == 2 and words[1].startswith("v1;")]
+    lines = map(str.split, ids.read_text().splitlines())
+    kept = [words[1] for words in lines if len(words) == 2 and words[1].startswith("v1;")]
     receipts.write_text("".join(f"{receipt}\n" for receipt in kept))
     keys = folder / "keys.pem"
     keys.write_text(stack.public_keys())

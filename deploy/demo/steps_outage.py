@@ -135,4 +135,5 @@ def postgres_lost(demo):
     wait_until("all records shipped", lambda: demo.gateway.unshipped() == 0, 30)
     wait_until("/readyz without faults", lambda: faults(demo.gateway) == (200, set()), 30)
     wait_until("a hit again", lambda: demo.alice.ask(prompt).get("x-cache") == "EXACT", 15)
-    return f"/readyz 200 with the fault, MISS and EXACT with receipts, kill -9 and restart in between, {waiting} records kept in the log and shipped later"
+    return (f"/readyz 200 with the fault, MISS and EXACT with receipts, kill -9 and restart in between, "
+            f"{waiting} records kept in the log and shipped later")
