@@ -27,7 +27,7 @@ REQUESTS = os.environ.get("BENCH_REQUESTS", "4000")
 # A limit above the load: the limiter works, but refuses nothing.
 SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": "1000"}
 MODES = ["--mode", "json,hit,sse,sse-burst", "-c", "1,16,64,200"]
-SLOW = ["--mode", "json", "-c", "1,64", "--latency-ms", "50"]
+SLOW = ["--mode", "json", "-c", "1,64"]
 # name, stack, log, flags of the load tool, TLS towards the provider
 RUNS = (
     ("embedded, memory", "embedded", "memory", MODES, False),
@@ -59,7 +59,7 @@ def measure(name, mode, log, flags, tls, folder):
     trust = []
     if tls:
         authority = folder / "ca.pem"
-        stack.mock_flags += ["--tls", "--h2", "--ca-out", str(authority)]
+        stack.mock_flags += ["--tls", "--h2", "--ca-out", str(authority), "--latency-ms", "50"]
         stack.extra["SSL_CERT_FILE"] = str(authority)
         trust = ["--ca", authority]
     try:
@@ -75,7 +75,8 @@ def loaded(stack, log, flags, folder):
                "--api-key", "sk-bench", "-n", REQUESTS, "--json", figures, "--ids", ids, *flags]
     if subprocess.run([str(part) for part in command], timeout=3600, check=False).returncode != 0:
         raise Failure("signet-load matched failed; what it said is above")
-    result = {"command": " ".join(["signet-load", "matched", *map(str, flags), "-n", REQUESTS]), **json.loads(figures.read_text())}
+    flags_text = " ".join(["signet-load", "matched", *map(str, flags), "-n", REQUESTS])
+    result = {"command": flags_text, **json.loads(figures.read_text())}
     if log == "spool":
         result["verify"] = verified(stack, ids, folder)
     return result
@@ -85,7 +86,8 @@ def verified(stack, ids, folder):
     """Every answer that was given has its record."""
     wait_until("all records shipped", lambda: stack.gateways[0].unshipped() == 0, 300)
     receipts = folder / "receipts.txt"
-    kept = [words[1] for words in map(str.split, ids.read_text().splitlines()) if len(words) == 2 and words[1].startswith("v1;")]
+    lines = map(str.split, ids.read_text().splitlines())
+    kept = [words[1] for words in lines if len(words) == 2 and words[1].startswith("v1;")]
     receipts.write_text("".join(f"{receipt}\n" for receipt in kept))
     keys = folder / "keys.pem"
     keys.write_text(stack.public_keys())

@@ -7,6 +7,7 @@ holds the gateway to it.
 import collections
 import itertools
 import json
+import re
 import threading
 
 import wire
@@ -88,8 +89,8 @@ def said(answer, prompt=None):
 
 def checked(text, prompt):
     if prompt is not None:
-        holds(text.startswith("Mock answer [") and f"] to: {prompt} -- " in text,
-              f"the answer to {prompt!r} was expected, {text!r} came")
+        own = rf"Mock answer \[[0-9a-f]{{16}}\] to: {re.escape(prompt)} -- the same words [\w ,]+ literal bytes\."
+        holds(re.fullmatch(own, text), f"the mock's answer to {prompt!r} was expected, {text!r} came")
     return text
 
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from checks import Failure, wait_until
-from processes import Process, free_port, run, tail
+from processes import Fault, Process, free_port, run, tail
 from stack import PSQL, ROOT, Gateway, Stack, settings
 
 SERVICES = ROOT / "deploy/services.py"
@@ -126,10 +126,18 @@ class Local(Stack):
         self.service(f"start-{name}")
 
     def stop(self):
-        for name in reversed(list(self.processes)):
-            self.processes[name].stop()
+        """Ends all of it, even if one part resists."""
+        parts = [process.stop for process in reversed(list(self.processes.values()))]
         if self.with_services:
-            self.service("stop")
+            parts.append(lambda: self.service("stop"))
+        faults = []
+        for end in parts:
+            try:
+                end()
+            except (Failure, Fault, subprocess.TimeoutExpired) as fault:
+                faults.append(str(fault))
+        if faults:
+            raise Failure("; ".join(faults))
 
     def logs(self):
         return {name: tail(process.log) for name, process in self.processes.items()}
@@ -151,6 +159,16 @@ class Local(Stack):
         """Exit code and report. `source`: flags that name another place than the stack's own records."""
         own = ["--db", self.told("POSTGRES_URL")] if self.with_services else ["--data", self.folder / "signet-1"]
         return self.signet("lineage", "verify", *(source or own), "--key", keys, "--receipts", receipts)
+
+    @contextlib.contextmanager
+    def unshippable(self):
+        if self.with_services:
+            yield
+            return
+        with contextlib.closing(sqlite3.connect(self.folder / "signet-1/signet.db", timeout=10, isolation_level=None)) as lock:
+            lock.execute("BEGIN IMMEDIATE")
+            yield
+            lock.execute("ROLLBACK")
 
     def tampered(self, record):
         return super().tampered(record) if self.with_services else self.flipped_in_copy(record)

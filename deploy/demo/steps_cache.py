@@ -78,7 +78,7 @@ NEAR_MISSES = (
 
 
 def near_misses(demo):
-    for name, stored, asked in NEAR_MISSES:
+    for _, stored, asked in NEAR_MISSES:
         for prompt in (stored, asked):
             with demo.upstream_calls(1):
                 said(answered(demo.alice.ask(prompt), cache="MISS"), prompt)
