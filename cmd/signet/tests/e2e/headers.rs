@@ -124,7 +124,8 @@ fn a_provider_that_fails_is_a_502_that_says_whether_to_retry() {
         assert_eq!(answer.need("x-should-retry"), "false", "the provider may have worked");
     }
     assert_eq!(mock.counts().requests, 2, "what may be billed is not sent again");
-    let addr = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port that is free again");
+    let addr =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port that is free again");
     let nobody = Setup::on(&mock).set("provider.0.base_url", &format!("http://{addr}/v1")).start();
     let answer = nobody.chat(&with(chat("What is a toad?"), json!({"stream": true})), &[]);
     answer.refusal(502);
