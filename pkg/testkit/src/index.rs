@@ -1,0 +1,48 @@
+//! Vector search as its definition says it.
+
+use parking_lot::RwLock;
+use signet_cache::{Neighbour, Place, VectorIndex};
+use signet_types::EntryId;
+
+type Row = (Place, EntryId, Box<[f32]>);
+
+/// A [`VectorIndex`] that compares with every vector it holds.
+#[derive(Debug, Default)]
+pub struct BruteForceIndex {
+    held: RwLock<Vec<Row>>,
+    leaky: bool,
+}
+
+impl BruteForceIndex {
+    /// An index that breaks its contract: it finds vectors of every place.
+    pub fn leaky() -> Self {
+        Self { leaky: true, ..Self::default() }
+    }
+}
+
+impl VectorIndex for BruteForceIndex {
+    fn insert(&self, place: &Place, id: EntryId, vector: &[f32]) {
+        let mut held = self.held.write();
+        held.retain(|(at, known, _)| (at, *known) != (place, id));
+        held.push((*place, id, vector.into()));
+    }
+
+    fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
+        let held = self.held.read();
+        let here = held.iter().filter(|(at, _, other)| (self.leaky || at == place) && other.len() == vector.len());
+        let cosine = |other: &[f32]| other.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>().clamp(-1.0, 1.0);
+        let mut found: Vec<_> = here.map(|(_, id, other)| Neighbour { id: *id, similarity: cosine(other) }).collect();
+        found.retain(|neighbour| neighbour.similarity >= floor);
+        found.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
+        found.truncate(k);
+        found
+    }
+
+    fn remove(&self, place: &Place, id: EntryId) {
+        self.held.write().retain(|(at, known, _)| (at, *known) != (place, id));
+    }
+
+    fn len(&self) -> usize {
+        self.held.read().len()
+    }
+}
