@@ -67,7 +67,9 @@ pub(crate) fn fixed(headers: &mut HeaderMap, name: HeaderName, value: &'static s
 
 /// Headers that every answer carries, known before its record.
 pub(crate) fn common(headers: &mut HeaderMap, state: &State, request_id: &str, stream: bool) {
-    fixed(headers, names::X_CACHE, state.x_cache);
+    if state.x_cache != "NONE" {
+        fixed(headers, names::X_CACHE, state.x_cache);
+    }
     set(headers, names::LINEAGE_ID, &state.id.to_string());
     set(headers, names::X_REQUEST_ID, request_id);
     set(headers, names::LINEAGE_OPENING, &state.keys().proof.opening(state.id).to_string());
