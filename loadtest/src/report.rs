@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::process::Command;
 
+use clap::ValueEnum as _;
 use serde::Serialize;
 
 use crate::matched::Mode;
@@ -118,7 +119,7 @@ impl Deltas {
 pub(crate) fn print(run: &Run) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let loop_kind = run.rps_target.map_or("closed loop".to_owned(), |rate| format!("open loop at {rate}/s"));
-    let mode = format!("{:?}", run.mode).to_lowercase();
+    let mode = run.mode.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
     writeln!(
         out,
         "\n{mode}, {} connections, {loop_kind}, {} rounds, {} requests a side",

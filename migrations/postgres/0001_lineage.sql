@@ -35,7 +35,6 @@ CREATE TABLE lineage_entry (
 ) PARTITION BY RANGE (day);
 
 CREATE INDEX lineage_entry_id ON lineage_entry (id);
-CREATE INDEX lineage_entry_tenant ON lineage_entry (tenant, ts_ms) WHERE tenant IS NOT NULL;
 
 -- Attaching takes a weaker lock than CREATE TABLE .. PARTITION OF, so writers of other days go on. Runs with the rights of
 -- whoever migrated, so that the gateway's own role needs no DDL. Replicas that come at once wait for each other.

@@ -31,4 +31,3 @@ CREATE TABLE lineage_entry (
 );
 
 CREATE INDEX lineage_entry_id ON lineage_entry (id);
-CREATE INDEX lineage_entry_tenant ON lineage_entry (tenant, ts_ms) WHERE tenant IS NOT NULL;

@@ -1,8 +1,8 @@
--- Durable cache entries. Losing one is a miss. SQLite has one writer at a time, so row numbers appear in commit order;
+-- Durable cache entries, appended only; of several rows with one key the newest counts. Losing one is a miss. SQLite has one writer at a time, so row numbers appear in commit order;
 -- AUTOINCREMENT keeps a number from being used again after its row was removed.
 CREATE TABLE cache_entry (
     appeared   INTEGER PRIMARY KEY AUTOINCREMENT,
-    key        BLOB NOT NULL UNIQUE,
+    key        BLOB NOT NULL,
     id         BLOB NOT NULL,
     partition  BLOB NOT NULL,
     tenant     BLOB NOT NULL,

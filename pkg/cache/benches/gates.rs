@@ -4,9 +4,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use signet_cache::{Question, gates};
 use std::hint::black_box;
 
-const ASKED: &str = "How do I convert 25 miles to kilometres in a spreadsheet formula?";
-const STORED: &str = "How can I convert 25 miles to km in a spreadsheet formula";
-const OTHER: &str = "How can I convert 25 pounds to kg in a baking recipe";
+const ASKED: &str = "How do I convert 25 miles to kilometres in the formula of a spreadsheet?";
+const STORED: &str = "How can I convert 25 miles to km in the formulas of a spreadsheet";
+const OTHER: &str = "How do I convert 25 miles to kilometres in the margin of a worksheet?";
 
 fn gates(c: &mut Criterion) {
     let read = |text| Question::read(text).expect("an eligible question");

@@ -5,6 +5,7 @@ use crate::ports::{KeyStore, StoreFault};
 use crate::seal::{self, SealKey};
 use hmac::{Hmac, KeyInit, Mac};
 use moka::sync::Cache as Moka;
+use parking_lot::RwLock;
 use sha2::Sha256;
 use signet_lineage::TenantKey;
 use signet_types::{Secret, TenantId};
@@ -39,6 +40,8 @@ pub struct Keyring {
     current: Moka<TenantId, Arc<TenantKeys>>,
     unstored: Moka<TenantId, Arc<TenantKeys>>,
     older: Moka<(TenantId, u32), Arc<TenantKeys>>,
+    /// The tenant seen last: most deployments have few tenants, and one is asked for again and again.
+    last: RwLock<Option<Arc<TenantKeys>>>,
 }
 
 impl Keyring {
@@ -50,6 +53,7 @@ impl Keyring {
             current: Moka::new(HELD),
             unstored: Moka::builder().max_capacity(HELD).time_to_live(RETRY).build(),
             older: Moka::new(HELD),
+            last: RwLock::default(),
         }
     }
 
@@ -67,7 +71,14 @@ impl Keyring {
     /// The tenant's current keys. Never fails: where the store cannot be asked the key is a fresh one that is marked
     /// `unstored`.
     pub async fn current(&self, tenant: TenantId) -> Arc<TenantKeys> {
-        if let Some(keys) = self.current.get(&tenant).or_else(|| self.unstored.get(&tenant)) {
+        if let Some(keys) = self.last.read().as_ref().filter(|keys| keys.tenant == tenant) {
+            return keys.clone();
+        }
+        if let Some(keys) = self.current.get(&tenant) {
+            *self.last.write() = Some(keys.clone());
+            return keys;
+        }
+        if let Some(keys) = self.unstored.get(&tenant) {
             return keys;
         }
         match self.stored(tenant).await {

@@ -37,7 +37,7 @@ pub trait ExactStore: Send + Sync + 'static {
 pub struct EntryRow {
     /// The entry's id, unique.
     pub id: EntryId,
-    /// Its exact key; a later row under the same key replaces an earlier one.
+    /// Its exact key; of several rows under one key the newest counts.
     pub key: CacheKey,
     /// Its partition's 32 bytes.
     pub partition: [u8; 32],
@@ -54,10 +54,11 @@ pub struct EntryRow {
 /// Durable entries: they warm a restart and carry semantic entries to other replicas.
 #[async_trait]
 pub trait EntryStore: Send + Sync + 'static {
-    /// Inserts rows; an equal `key` is replaced if the new row is not older.
+    /// Inserts rows. A row of an equal `key` may be replaced, if the new one is not older, or kept beside it.
     async fn put(&self, rows: &[EntryRow]) -> Result<(), StoreFault>;
     /// Rows that appeared after `cursor`, in the order of their appearance, at most `limit`, and the cursor behind them.
-    /// A row may be returned twice, none is ever skipped. The first cursor is 0. Expired rows are left out.
+    /// A row may be returned twice, and superseded rows may be among them; none is ever skipped. The first cursor is 0.
+    /// Expired rows are left out.
     async fn since(&self, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), StoreFault>;
     /// Removes rows that expired before `now_ms`; how many.
     async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault>;

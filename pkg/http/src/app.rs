@@ -1,6 +1,6 @@
 //! The routes that callers see.
 
-use crate::body::{self, Edge};
+use crate::body::{self, Announced, Edge};
 use crate::faces;
 use crate::health::Health;
 use axum::Router;
@@ -53,9 +53,9 @@ pub fn router(app: Arc<App>) -> Router {
 
 async fn chat(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, body, limit) = take_apart(&app, peer, request);
-    let headers = head.headers.clone();
+    let announced = Announced::of(&head.headers);
     guarded(&app, head.id, async {
-        let reading = body::read(&headers, body, limit);
+        let reading = body::read(announced, body, limit);
         Ok(ready(&app)?.chat(&head, reading).await)
     })
     .await
@@ -63,9 +63,9 @@ async fn chat(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> 
 
 async fn embeddings(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, body, limit) = take_apart(&app, peer, request);
-    let headers = head.headers.clone();
+    let announced = Announced::of(&head.headers);
     guarded(&app, head.id, async {
-        let reading = body::read(&headers, body, limit);
+        let reading = body::read(announced, body, limit);
         Ok(ready(&app)?.embeddings(&head, reading).await)
     })
     .await

@@ -15,21 +15,30 @@ use std::time::Duration;
 const DRAIN_FOR: Duration = Duration::from_secs(3);
 const DRAIN_BYTES: u64 = 256 << 20;
 
+/// What a request's head says of its body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Announced {
+    length: Option<u64>,
+    /// The sender waits for `100 Continue`, so it has sent nothing yet.
+    waits: bool,
+}
+
+impl Announced {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        Self { length, waits: headers.contains_key(EXPECT) }
+    }
+}
+
 /// Reads a request's body whole, copied to its exact size.
-pub(crate) async fn read(headers: &HeaderMap, body: AxumBody, limit: u64) -> Result<Bytes, BodyFault> {
-    let announced = announced(headers);
-    if announced.is_some_and(|length| length > limit) {
-        // A sender that waits for `100 Continue` has sent nothing yet, so there is nothing to drain.
-        if !headers.contains_key(EXPECT) {
+pub(crate) async fn read(announced: Announced, body: AxumBody, limit: u64) -> Result<Bytes, BodyFault> {
+    if announced.length.is_some_and(|length| length > limit) {
+        if !announced.waits {
             drain(body).await;
         }
         return Err(BodyFault::TooLarge(limit));
     }
-    collect(body, announced, limit).await
-}
-
-fn announced(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    collect(body, announced.length, limit).await
 }
 
 async fn collect(mut body: AxumBody, announced: Option<u64>, limit: u64) -> Result<Bytes, BodyFault> {

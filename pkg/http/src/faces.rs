@@ -104,7 +104,11 @@ fn look(fault: &Fault) -> Look<'_> {
 
 /// A failed provider. Trying again helps only where nothing can have been billed.
 fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
-    let status = if is_timeout(error) { 504 } else { 502 };
+    let status = match error {
+        UpstreamError::NoCredentials => 403,
+        error if is_timeout(error) => 504,
+        _ => 502,
+    };
     let what = match error {
         UpstreamError::Connect { cause: ConnectCause::Dns, .. } => "its name cannot be resolved",
         UpstreamError::Connect { cause: ConnectCause::Tls, .. } => "the TLS handshake failed",
@@ -120,7 +124,7 @@ fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
         UpstreamError::NoCredentials => "the caller's credentials are not for it",
     };
     let look = Look::new(status, UPSTREAM, error.class(), format!("The provider {provider} failed: {what}."));
-    Look { should_retry: Some(error.is_unbilled()), ..look }
+    Look { should_retry: Some(error.is_unbilled() && status != 403), ..look }
 }
 
 fn shortened(name: &str) -> String {

@@ -11,4 +11,4 @@ pub use admin::{AdminConfig, admin_router};
 pub use app::{App, router};
 pub use faces::OpenAiFaces;
 pub use health::Health;
-pub use server::{bind, serve};
+pub use server::{Lane, bind, serve};

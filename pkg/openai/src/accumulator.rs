@@ -8,6 +8,7 @@
 use crate::answer::{Answer, Usage};
 use crate::json::{Json, Member, Members, get};
 use crate::sse::is_failure;
+use crate::template::Template;
 use std::collections::BTreeMap;
 
 /// Fields of a chunk that belong to the transmission, not to the answer. `obfuscation` is padding.
@@ -44,6 +45,7 @@ pub struct Accumulator {
     choices: BTreeMap<u64, Choice>,
     usage: Option<Json<'static>>,
     fault: Option<Incomplete>,
+    template: Option<Template>,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +59,7 @@ struct Choice {
 impl Accumulator {
     /// For an answer of `n` choices.
     pub fn new(n: u32) -> Self {
-        Self { n, head: Vec::new(), choices: BTreeMap::new(), usage: None, fault: None }
+        Self { n, head: Vec::new(), choices: BTreeMap::new(), usage: None, fault: None, template: None }
     }
 
     /// Takes the data of one event. What is wrong with it is told by [`Self::finish`].
@@ -65,9 +67,17 @@ impl Accumulator {
         if data.trim_ascii() == b"[DONE]" {
             return;
         }
+        if let Some((choice, text)) = self.template.as_ref().and_then(|t| Some((t.choice, t.text(data)?))) {
+            let message = &mut self.choices.entry(choice).or_default().message;
+            self.fault = self.fault.or(merge(message, "content", text).err());
+            return;
+        }
         let fault = match Json::parse(data) {
             Ok(chunk) if is_failure(&chunk) => Err(Incomplete::Failure),
-            Ok(Json::Object(chunk)) => self.chunk(chunk),
+            Ok(Json::Object(chunk)) => {
+                self.template = Template::of(data, &chunk);
+                self.chunk(chunk)
+            }
             _ => Err(Incomplete::Malformed),
         };
         self.fault = self.fault.or(fault.err());

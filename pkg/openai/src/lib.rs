@@ -16,6 +16,7 @@ mod json;
 mod models;
 mod request;
 pub mod sse;
+mod template;
 mod turn;
 
 pub use accumulator::{Accumulator, Incomplete};

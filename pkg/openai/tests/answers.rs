@@ -531,3 +531,46 @@ proptest! {
         }
     }
 }
+
+/// Chunks of one text each. `created` makes every chunk's bytes its own, so that none is recognised by the one before it;
+/// it is not part of the answer.
+fn text_chunks(texts: &[String], created: impl Fn(usize) -> usize) -> Vec<Vec<u8>> {
+    let chunk = |at: usize, delta: &str, rest: &str| {
+        let created = created(at);
+        format!(r#"{{"id":"c","created":{created},"model":"m","choices":[{{"index":0,"delta":{delta},{rest}}}],"usage":null}}"#)
+            .into_bytes()
+    };
+    let text = |(at, text): (usize, &String)| {
+        let text = serde_json::to_string(text).expect("a string");
+        chunk(at, &format!(r#"{{"content":{text}}}"#), r#""logprobs":null,"finish_reason":null"#)
+    };
+    let first = chunk(0, r#"{"role":"assistant","content":""}"#, r#""finish_reason":null"#);
+    let last = chunk(texts.len(), "{}", r#""finish_reason":"stop""#);
+    std::iter::once(first).chain(texts.iter().enumerate().map(text)).chain([last]).collect()
+}
+
+fn accumulated(chunks: &[Vec<u8>]) -> Answer {
+    let mut accumulator = Accumulator::new(1);
+    chunks.iter().for_each(|chunk| accumulator.push(chunk));
+    accumulator.finish().expect("complete")
+}
+
+proptest! {
+    #[test]
+    fn chunks_that_differ_in_their_text_alone_add_up_like_any_others(texts in proptest::collection::vec(".{0,12}", 0..20)) {
+        let alike = accumulated(&text_chunks(&texts, |_| 7));
+        let unlike = accumulated(&text_chunks(&texts, |at| at));
+        prop_assert_eq!(alike.content(), Some(texts.concat()));
+        prop_assert_eq!(&alike, &unlike);
+    }
+}
+
+#[test]
+fn a_chunk_that_only_looks_like_the_one_before_is_read_whole() {
+    let mut chunks = text_chunks(&["a".to_owned(), "b".to_owned()], |_| 7);
+    let same_ends = br#"{"id":"c","created":7,"model":"m","choices":[{"index":0,"delta":{"content":"x","more":"y"},"logprobs":null,"finish_reason":null}],"usage":null}"#;
+    chunks.insert(2, same_ends.to_vec());
+    let answer = accumulated(&chunks);
+    assert_eq!(answer.content().as_deref(), Some("axb"));
+    assert_eq!(served(&answer)["choices"][0]["message"]["more"], "y");
+}

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::Method;
+use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
+use http::{HeaderValue, Method};
 use serde::{Deserialize, Serialize};
 use signet_cache::{EmbedFault, Embedder};
 use signet_provider::{Auth, Call, Provider, RequestHeaders};
@@ -56,10 +57,12 @@ impl Embedder for RemoteEmbedder {
     async fn embed(&self, text: &str) -> Result<Arc<[f32]>, EmbedFault> {
         let question = Question { model: self.model.as_str(), input: text, encoding_format: "float" };
         let body = serde_json::to_vec(&question).map_err(|error| EmbedFault(error.to_string()))?;
+        let mut headers = RequestHeaders::default();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let call = Call {
             method: Method::POST,
             path: PathAndQuery::from_static("/embeddings"),
-            headers: RequestHeaders::default(),
+            headers,
             body: Bytes::from(body),
             authorization: Auth::Provider,
             deadline: Some(Instant::now() + self.timeout),

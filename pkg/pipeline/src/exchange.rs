@@ -10,12 +10,12 @@ use crate::reply::Timing;
 use signet_cache::TenantKeys;
 use signet_lineage::{
     CacheFacts, Caller, Draft, Exchange as Facts, Fingerprint, Forwarded, HttpFacts, Kind, LimitFacts, ModelFacts,
-    OpenFacts, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey, Times, UsageFacts,
+    OpenFacts, Opening, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey, Times, UsageFacts,
 };
 use signet_spool::Opened;
 use signet_telemetry::Metrics;
 use signet_types::LineageId;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What an endpoint is called in metrics, records and routes.
@@ -81,6 +81,8 @@ pub(crate) struct State {
     received_ms: u64,
     trace_id: Option<String>,
     identity: Identity,
+    /// Derived from the tenant's key once; every commitment of the exchange comes from it.
+    opening: OnceLock<Opening>,
     opened: Option<Opened>,
     request: Option<RequestFacts>,
     pub(crate) authenticated: bool,
@@ -118,6 +120,7 @@ impl Exchange {
             received_ms: head.received_ms,
             trace_id: trace_id(head),
             identity: Identity { keys: nobody, auth: "none" },
+            opening: OnceLock::new(),
             opened: None,
             request: None,
             authenticated: false,
@@ -181,10 +184,20 @@ impl State {
     pub(crate) fn identify(&mut self, identity: Identity) {
         self.authenticated = true;
         self.identity = identity;
+        self.opening = OnceLock::new();
     }
 
     pub(crate) fn keys(&self) -> &Arc<TenantKeys> {
         &self.identity.keys
+    }
+
+    /// What lets the caller, and nobody else, check the commitments.
+    pub(crate) fn opening(&self) -> &Opening {
+        self.opening.get_or_init(|| self.proof().opening(self.id))
+    }
+
+    pub(crate) fn commit(&self, label: &str, bytes: &[u8]) -> [u8; 32] {
+        self.opening().commitment_key(label).commit(bytes)
     }
 
     fn proof(&self) -> &TenantKey {
@@ -193,11 +206,10 @@ impl State {
 
     /// Commits to the request's body as it was received.
     pub(crate) fn received_body(&mut self, body: &[u8]) {
-        let key = self.proof();
         self.request = Some(RequestFacts {
-            cm: key.commitment(self.id, "request", body),
+            cm: self.commit("request", body),
             bytes: body.len() as u64,
-            fp: Some(key.fingerprint("request", body)),
+            fp: None,
             op: self.operation.name,
             forwarded: None,
         });
@@ -206,7 +218,7 @@ impl State {
     /// Commits to the body as it is sent upstream, where that differs from what was received.
     pub(crate) fn forwarded_body(&mut self, received: &[u8], sent: &[u8]) {
         let changed = received != sent;
-        let cm = changed.then(|| self.proof().commitment(self.id, "forwarded", sent));
+        let cm = changed.then(|| self.commit("forwarded", sent));
         let Some(request) = self.request.as_mut() else { return };
         let cm = cm.unwrap_or(request.cm);
         request.forwarded = Some(Forwarded { cm, bytes: sent.len() as u64, changed });
@@ -306,14 +318,14 @@ impl State {
     }
 
     fn no_request(&self) -> RequestFacts {
-        let cm = self.proof().commitment(self.id, "request", b"");
+        let cm = self.commit("request", b"");
         RequestFacts { cm, bytes: 0, fp: None, op: self.operation.name, forwarded: None }
     }
 
     fn response(&self, ending: &Ending<'_>) -> ResponseFacts {
         let key = self.proof();
         let (cm, bytes) = match ending.body {
-            Sent::Whole(body) => (key.commitment(self.id, "response", body), body.len() as u64),
+            Sent::Whole(body) => (self.commit("response", body), body.len() as u64),
             Sent::Hashed { cm, bytes } => (cm, bytes),
         };
         ResponseFacts {
@@ -334,7 +346,7 @@ impl Drop for Exchange {
         let outcome = if std::thread::panicking() { Outcome::InternalError } else { Outcome::ClientAbort };
         let (status, bytes, chunks) = state.so_far;
         let status = if outcome == Outcome::InternalError { 500 } else { status };
-        let (id, cm) = (state.id, state.keys().proof.commitment(state.id, "response", b""));
+        let (id, cm) = (state.id, state.commit("response", b""));
         let body = Sent::Hashed { cm, bytes };
         let ending = Ending { status, outcome, body, chunks, answer_digest: None, finish: None, usage: None };
         if let Err(fault) = self.close(ending) {

@@ -68,7 +68,7 @@ pub struct Live {
     splitter: Splitter,
     accumulator: Option<Accumulator>,
     sent: CommitmentHasher,
-    /// Set where what is sent differs from what came.
+    /// What came, from the first byte on where it differs from what is sent: up to there one hash serves both.
     came: Option<(CommitmentHasher, u64)>,
     bytes: u64,
     chunks: u64,
@@ -85,9 +85,7 @@ impl fmt::Debug for Live {
 
 impl Live {
     pub(crate) fn new(exchange: Exchange, upstream: UpstreamBody, course: Course) -> Self {
-        let key = |label| exchange.keys().proof.commitment_key(exchange.id, label).hasher();
-        let sent = key("response");
-        let came = (!course.usage_wanted).then(|| (key("upstream"), 0));
+        let sent = exchange.opening().commitment_key("response").hasher();
         Self {
             splitter: Splitter::new(EVENT_MAX, course.choices),
             accumulator: Some(Accumulator::new(course.choices)),
@@ -95,7 +93,7 @@ impl Live {
             upstream: Some(upstream),
             course,
             sent,
-            came,
+            came: None,
             bytes: 0,
             chunks: 0,
             out: VecDeque::new(),
@@ -111,11 +109,33 @@ impl Live {
         self.out.push_back(bytes);
     }
 
-    fn arrived(&mut self, piece: Bytes) {
-        if let Some((came, bytes)) = self.came.as_mut() {
-            came.update(&piece);
-            *bytes += piece.len() as u64;
+    /// Sends on what came.
+    fn pass(&mut self, bytes: Bytes, events: u32) {
+        if let Some((came, count)) = self.came.as_mut() {
+            came.update(&bytes);
+            *count += bytes.len() as u64;
         }
+        self.queue(bytes, events);
+    }
+
+    /// Sends what did not come.
+    fn add(&mut self, bytes: Bytes, events: u32) {
+        self.part();
+        self.queue(bytes, events);
+    }
+
+    /// Keeps back what came.
+    fn keep(&mut self, bytes: &[u8]) {
+        let (came, count) = self.part();
+        came.update(bytes);
+        *count += bytes.len() as u64;
+    }
+
+    fn part(&mut self) -> &mut (CommitmentHasher, u64) {
+        self.came.get_or_insert_with(|| (self.sent.clone(), self.bytes))
+    }
+
+    fn arrived(&mut self, piece: Bytes) {
         if self.exchange.first_byte_ms.is_none() {
             self.exchange.first_byte_ms = Some(self.course.pipeline.parts.clock.now_ms());
         }
@@ -138,9 +158,9 @@ impl Live {
             events(&run.raw).for_each(|data| accumulator.push(&data));
         }
         match run.kind {
-            Kind::Usage if !self.course.usage_wanted => {}
-            Kind::Done => self.complete(run.raw, run.events),
-            Kind::Ordinary | Kind::Finished | Kind::Usage | Kind::Error => self.queue(run.raw, run.events),
+            Kind::Usage if !self.course.usage_wanted => self.keep(&run.raw),
+            Kind::Done => self.complete(run.raw, run.events, true),
+            Kind::Ordinary | Kind::Finished | Kind::Usage | Kind::Error => self.pass(run.raw, run.events),
         }
     }
 
@@ -152,15 +172,19 @@ impl Live {
             return;
         }
         if self.splitter.all_finished() && rest.is_empty() {
-            self.complete(DONE, 1);
+            self.complete(DONE, 1, false);
         } else {
             self.broken(Outcome::UpstreamError, "The provider ended its answer early.");
         }
     }
 
     /// The answer is whole: record, caches, last event.
-    fn complete(&mut self, last: Bytes, events: u32) {
-        self.queue(last, events);
+    fn complete(&mut self, last: Bytes, events: u32, came: bool) {
+        if came {
+            self.pass(last, events);
+        } else {
+            self.add(last, events);
+        }
         let held = self.out.pop_back();
         let usage = self.accumulator.as_ref().and_then(Accumulator::usage);
         let answer = self.accumulator.take().and_then(|chunks| chunks.finish().ok());
@@ -196,7 +220,7 @@ impl Live {
     /// Queues an error event behind what was sent; no `[DONE]` follows it.
     fn report(&mut self, message: &str, code: &str) {
         let body = ErrorBody { message, kind: "upstream_error", param: None, code: Some(code) };
-        self.queue(body.to_event(), 1);
+        self.add(body.to_event(), 1);
         self.upstream = None;
         self.stage = Stage::Broken;
     }
@@ -210,7 +234,7 @@ impl Live {
         let took = self.course.started.elapsed();
         metrics.upstream(self.course.provider.as_str(), self.exchange.ttfb.unwrap_or(took), took);
         if let Some((came, bytes)) = self.came.take() {
-            self.exchange.upstream_body = Some(Forwarded { cm: came.finish(), bytes, changed: bytes != self.bytes });
+            self.exchange.upstream_body = Some(Forwarded { cm: came.finish(), bytes, changed: true });
         }
         self.exchange.served = answer.map(|answer| answer.model().to_owned());
         let cm = self.sent.clone().finish();

@@ -15,10 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 const QUEUE_ITEMS: usize = 8_192;
 const QUEUE_BYTES: u64 = 64 << 20;
-const BATCH: usize = 256;
+const BATCH: usize = 1_000;
+/// Between batches that were not full: few large transactions cost less than many small ones.
+const PAUSE: Duration = Duration::from_millis(50);
 const PAGE: u32 = 1_000;
 /// How far another replica's durable entry may be behind: well within the promised second.
-const TAIL_EVERY: Duration = Duration::from_millis(300);
+const TAIL_EVERY: Duration = Duration::from_millis(250);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -81,6 +83,10 @@ impl Carrier {
             let rows: Vec<_> = batch.drain(..).map(seal).collect();
             self.store(&rows).await;
             self.bytes.fetch_sub(weight, Ordering::Relaxed);
+            // A closed queue is drained without pauses.
+            if rows.len() < BATCH && !self.queue.is_closed() {
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use signet_provider::{Auth, Fleet};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, TenantId};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 /// Who a caller is.
@@ -71,6 +71,7 @@ pub struct Settings {
 }
 
 /// What a pipeline is made of.
+#[derive(Clone)]
 pub struct Parts {
     /// Settings.
     pub settings: Settings,
@@ -85,9 +86,9 @@ pub struct Parts {
     /// Records that were shipped.
     pub records: Arc<dyn RecordStore>,
     /// The per-address limiter, unless off.
-    pub limiter: Option<IpLimiter>,
+    pub limiter: Option<Arc<IpLimiter>>,
     /// Entries on their way out.
-    pub outbox: Outbox,
+    pub outbox: Arc<Outbox>,
     /// Renders faults.
     pub faces: Arc<dyn Faces>,
     /// Clocks.
@@ -101,14 +102,33 @@ pub struct Pipeline {
     pub(crate) parts: Parts,
     pub(crate) flights: Arc<Flights<Landed>>,
     pub(crate) nobody: Arc<TenantKeys>,
-    forwarding_seen: std::sync::Once,
+    local: TenantId,
+    anonymous: TenantId,
+    forwarding_seen: Arc<Once>,
 }
 
 impl Pipeline {
     /// Puts the parts together. `nobody` holds the keys for records of callers that never became known.
     pub fn new(parts: Parts) -> Self {
         let nobody = Arc::new(parts.keys.for_nobody());
-        Self { parts, flights: Arc::default(), nobody, forwarding_seen: std::sync::Once::new() }
+        let named = |name: &[u8]| parts.keys.tenant_of("name", name);
+        let (local, anonymous) = (named(b"local"), named(b"anonymous"));
+        let forwarding_seen = Arc::new(Once::new());
+        Self { parts, flights: Arc::default(), nobody, local, anonymous, forwarding_seen }
+    }
+
+    /// The same gateway with upstream connections of its own, for another thread: caches, single-flight, limits and log
+    /// are shared.
+    #[must_use]
+    pub fn beside(&self, fleet: Arc<Fleet>) -> Self {
+        Self {
+            parts: Parts { fleet, ..self.parts.clone() },
+            flights: self.flights.clone(),
+            nobody: self.nobody.clone(),
+            local: self.local,
+            anonymous: self.anonymous,
+            forwarding_seen: self.forwarding_seen.clone(),
+        }
     }
 
     /// The recorder.
@@ -182,13 +202,12 @@ impl Pipeline {
     }
 
     fn tenant(&self, headers: &HeaderMap) -> Result<(TenantId, &'static str, Auth), Fault> {
-        let keys = &self.parts.keys;
         match self.parts.settings.auth {
-            AuthMode::Local => Ok((keys.tenant_of("name", b"local"), "local", Auth::Provider)),
-            AuthMode::Open => Ok((keys.tenant_of("name", b"anonymous"), "open", Auth::Provider)),
+            AuthMode::Local => Ok((self.local, "passthrough", Auth::Provider)),
+            AuthMode::Open => Ok((self.anonymous, "open", Auth::Provider)),
             AuthMode::Passthrough => {
                 let value = headers.get(AUTHORIZATION).ok_or(Fault::Unauthenticated)?;
-                let tenant = keys.tenant_of("authorization", value.as_bytes());
+                let tenant = self.parts.keys.tenant_of("authorization", value.as_bytes());
                 Ok((tenant, "passthrough", Auth::Caller(value.clone())))
             }
         }

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use parking_lot::Mutex;
 use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Policy, Receipt, Record, Signer};
-use signet_spool::{LogFault, LogStats, Opened, RecordLog};
+use signet_spool::{LogFault, LogStats, Opened, RecordLog, Written};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
 use std::sync::Arc;
@@ -122,14 +122,21 @@ impl Recorder {
             .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
         self.metrics.step(Step::Attest, started.elapsed());
         match written {
-            Ok(record) => Ok(Some(self.attested(record))),
+            Ok(written) => Ok(Some(self.attested(written))),
             Err(fault) => self.excuse(&fault).map(|()| None),
         }
     }
 
-    fn attested(&self, record: Arc<Record>) -> Attested {
-        let receipt = Receipt::of(&record, &self.voice.origin);
-        Attested { receipt: receipt.to_string(), leaf_hash: receipt.leaf_hash, record }
+    fn attested(&self, written: Written) -> Attested {
+        let Written { record, leaf_hash } = written;
+        let receipt = Receipt {
+            origin: self.voice.origin.clone(),
+            log: record.log,
+            epoch: record.epoch,
+            seq: record.seq,
+            leaf_hash,
+        };
+        Attested { receipt: receipt.to_string(), leaf_hash, record }
     }
 
     fn excuse(&self, fault: &LogFault) -> Result<(), Fault> {
@@ -179,7 +186,8 @@ impl Recorder {
         due.into_iter().for_each(|fold| self.write_fold(fold));
         self.write_gap();
         let stats = self.log.stats();
-        let lag_ms = self.log.oldest_unshipped_ms().map_or(0, |oldest| now_ms.saturating_sub(oldest));
+        let oldest = self.log.read_from(stats.shipped_seq, 1, 1).ok().and_then(|records| records.first().cloned());
+        let lag_ms = oldest.map_or(0, |record| now_ms.saturating_sub(record.id.unix_ms()));
         self.metrics.spool(stats.bytes, Duration::from_millis(lag_ms));
     }
 

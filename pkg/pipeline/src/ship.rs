@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 const BATCH_RECORDS: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
-const IDLE: Duration = Duration::from_millis(25);
+/// Between batches that were not full. Shipping at once whatever is there makes many small transactions, each with the
+/// same fixed cost; a pause makes few large ones, and the log keeps what waits.
+const PAUSE: Duration = Duration::from_millis(100);
 const BACKOFF: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(250),
@@ -40,12 +42,13 @@ pub struct Shipper {
     store: Arc<dyn RecordStore>,
     row: LogRow,
     faults: usize,
+    draining: bool,
 }
 
 impl Shipper {
     /// A shipper of `log` into `store`; `row` makes the log known there.
     pub fn new(log: Arc<dyn RecordLog>, store: Arc<dyn RecordStore>, row: LogRow) -> Self {
-        Self { log, store, row, faults: 0 }
+        Self { log, store, row, faults: 0, draining: false }
     }
 
     /// Ships until `stop`, then until the log is empty or `grace` is over.
@@ -76,6 +79,7 @@ impl Shipper {
     }
 
     async fn drain(&mut self, next: &mut Option<u64>) -> Result<(), ShipEnd> {
+        self.draining = true;
         if let Err(fault) = self.log.sync() {
             tracing::error!(%fault, "the log was not synced at the end");
         }
@@ -104,15 +108,19 @@ impl Shipper {
         };
         if batch.is_empty() {
             self.log.shipped(from);
-            tokio::time::sleep(IDLE).await;
+            tokio::time::sleep(PAUSE).await;
             return Ok(());
         }
+        let full = batch.len() == BATCH_RECORDS;
         let batch: Vec<Record> = batch.into_iter().map(Arc::unwrap_or_clone).collect();
         match self.store.ship(self.row.log, self.row.epoch, &batch).await {
             Ok(seq) => {
                 self.faults = 0;
                 *next = Some(seq);
                 self.log.shipped(seq);
+                if !full && !self.draining {
+                    tokio::time::sleep(PAUSE).await;
+                }
                 Ok(())
             }
             Err(fault) => self.failed(fault, next).await,

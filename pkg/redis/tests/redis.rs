@@ -159,7 +159,7 @@ macro_rules! exact_store_contract {
             #[tokio::test]
             async fn a_value_comes_back_byte_for_byte() {
                 let store = $store;
-                for value in [&b""[..], b"\0\r\n$-1\r\n", &[0xff; 100_000]] {
+                for value in [&b""[..], b"\0\r\n$-1\r\n", &vec![0xff; 100_000]] {
                     let key = key();
                     assert_eq!(store.get(&key).await.expect("an answer"), None);
                     store.put(&key, Bytes::copy_from_slice(value), HOUR).await.expect("stored");

@@ -53,6 +53,23 @@ impl Drop for Opened {
     }
 }
 
+/// A record that was appended, and its leaf hash, which the log had to compute anyway.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The record.
+    pub record: Arc<Record>,
+    /// Its RFC 6962 leaf hash.
+    pub leaf_hash: [u8; 32],
+}
+
+impl std::ops::Deref for Written {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.record
+    }
+}
+
 /// Figures of a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogStats {
@@ -77,8 +94,7 @@ pub trait RecordLog: Send + Sync + 'static {
     fn open(&self, id: LineageId, facts: &[u8]) -> Result<Opened, LogFault>;
     /// Appends one record. `seal` is called once, under the log's lock, with the position that the record gets; it signs.
     /// On return the record is durable to the mode's level. `opened` is none for answers that went nowhere upstream.
-    fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record)
-    -> Result<Arc<Record>, LogFault>;
+    fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault>;
     /// The record with this id, if it is not shipped yet or was shipped lately.
     fn find(&self, id: LineageId) -> Option<Arc<Record>>;
     /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any).
@@ -90,11 +106,5 @@ pub trait RecordLog: Send + Sync + 'static {
     /// The log's figures.
     fn stats(&self) -> LogStats;
     /// Bytes at which the log is full.
-    fn bound(&self) -> u64 {
-        u64::MAX
-    }
-    /// When the oldest record that is not in the database was written, milliseconds since the Unix epoch.
-    fn oldest_unshipped_ms(&self) -> Option<u64> {
-        None
-    }
+    fn bound(&self) -> u64;
 }

@@ -1,6 +1,6 @@
 //! The log of `memory` mode: a bounded ring in RAM. A killed process loses what was not shipped yet.
 
-use crate::log::{LogFault, LogStats, Opened, RecordLog};
+use crate::log::{LogFault, LogStats, Opened, RecordLog, Written};
 use crate::recent::{Recent, weight};
 use parking_lot::Mutex;
 use signet_lineage::{Leaf, Position, Record, Tree, TreeHead};
@@ -19,6 +19,8 @@ pub struct MemoryLog {
     id: LogId,
     bound: u64,
     reserved: Arc<AtomicU64>,
+    /// Bytes of records that are not shipped; changed under the ring's lock, read without it.
+    bytes: AtomicU64,
     ring: Mutex<Ring>,
 }
 
@@ -28,20 +30,21 @@ struct Ring {
     tree: Tree,
     base: TreeHead,
     shipped: u64,
-    /// Bytes of records that are not shipped.
-    bytes: u64,
 }
+
+/// Records between two tree heads that positions refer to.
+const BASE_EVERY: u64 = 64;
 
 impl MemoryLog {
     /// An empty log that holds at most `bound` bytes of unshipped and promised records.
     pub fn new(id: LogId, bound: u64) -> Self {
         let tree = Tree::default();
-        let ring = Ring { recent: Recent::default(), base: tree.head(), tree, shipped: 0, bytes: 0 };
-        Self { id, bound, reserved: Arc::default(), ring: Mutex::new(ring) }
+        let ring = Ring { recent: Recent::default(), base: tree.head(), tree, shipped: 0 };
+        Self { id, bound, reserved: Arc::default(), bytes: AtomicU64::new(0), ring: Mutex::new(ring) }
     }
 
-    fn admit(&self, ring: &Ring) -> Result<(), LogFault> {
-        let used = ring.bytes + self.reserved.load(Ordering::Relaxed);
+    fn admit(&self) -> Result<(), LogFault> {
+        let used = self.bytes.load(Ordering::Relaxed) + self.reserved.load(Ordering::Relaxed);
         let fits = used + RECORD_BYTES <= self.bound;
         fits.then_some(()).ok_or(LogFault::Full { used, bound: self.bound })
     }
@@ -58,27 +61,26 @@ impl RecordLog for MemoryLog {
 
     /// The facts are not kept: nothing reads them after the process is gone.
     fn open(&self, id: LineageId, _facts: &[u8]) -> Result<Opened, LogFault> {
-        let ring = self.ring.lock();
-        self.admit(&ring)?;
+        self.admit()?;
         Ok(Opened::reserve(id, RECORD_BYTES, &self.reserved))
     }
 
-    fn close(
-        &self,
-        opened: Option<Opened>,
-        seal: &mut dyn FnMut(&Position) -> Record,
-    ) -> Result<Arc<Record>, LogFault> {
+    fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault> {
         let mut ring = self.ring.lock();
         if opened.is_none() {
-            self.admit(&ring)?;
+            self.admit()?;
         }
         let position = Position { log: self.id, epoch: 1, seq: ring.tree.size(), base: ring.base };
         let record = Arc::new(seal(&position));
-        ring.tree.push(Leaf::of(&record).hash());
-        ring.base = ring.tree.head();
-        ring.bytes += weight(&record);
+        let leaf_hash = Leaf::of(&record).hash();
+        ring.tree.push(leaf_hash);
+        // A root costs a hash for each level of the tree, so it is not taken anew for every record.
+        if ring.tree.size() - ring.base.size >= BASE_EVERY {
+            ring.base = ring.tree.head();
+        }
+        self.bytes.fetch_add(weight(&record), Ordering::Relaxed);
         ring.recent.push(Arc::clone(&record));
-        Ok(record)
+        Ok(Written { record, leaf_hash })
     }
 
     fn find(&self, id: LineageId) -> Option<Arc<Record>> {
@@ -97,7 +99,7 @@ impl RecordLog for MemoryLog {
         let ring = &mut *guard;
         let upto = next_seq.min(ring.tree.size());
         for seq in ring.shipped..upto {
-            ring.bytes -= ring.recent.get(seq).map_or(0, |r| weight(r));
+            self.bytes.fetch_sub(ring.recent.get(seq).map_or(0, |r| weight(r)), Ordering::Relaxed);
         }
         ring.shipped = ring.shipped.max(upto);
         while ring.recent.front().is_some_and(|r| r.seq + KEPT < ring.shipped) {
@@ -112,6 +114,15 @@ impl RecordLog for MemoryLog {
     fn stats(&self) -> LogStats {
         let ring = self.ring.lock();
         let next_seq = ring.tree.size();
-        LogStats { next_seq, durable_seq: next_seq, shipped_seq: ring.shipped, bytes: ring.bytes }
+        LogStats {
+            next_seq,
+            durable_seq: next_seq,
+            shipped_seq: ring.shipped,
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn bound(&self) -> u64 {
+        self.bound
     }
 }

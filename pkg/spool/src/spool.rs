@@ -4,7 +4,7 @@
 use crate::config::{Config, OpenFault, Recovered};
 use crate::files::{Disk, Files};
 use crate::frame::{frame_len, open_body};
-use crate::log::{LogFault, LogStats, Opened, RecordLog};
+use crate::log::{LogFault, LogStats, Opened, RecordLog, Written};
 use crate::segment::Span;
 use crate::writer::Writer;
 use crate::{identity, recover};
@@ -338,11 +338,7 @@ impl RecordLog for Spool {
     }
 
     /// The lock is held while `seal` runs, so `seal` must not call the log. If it panics, no seq was used.
-    fn close(
-        &self,
-        opened: Option<Opened>,
-        seal: &mut dyn FnMut(&Position) -> Record,
-    ) -> Result<Arc<Record>, LogFault> {
+    fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault> {
         let shared = &*self.shared;
         let mut writer = shared.admit(shared.record_bytes, opened.is_some())?;
         let position = Position { log: shared.log, epoch: shared.epoch, seq: writer.next_seq(), base: writer.base };
@@ -351,9 +347,9 @@ impl RecordLog for Spool {
             record.seq == position.seq && record.log == position.log && record.epoch == position.epoch,
             "a seal must use the position that it is given"
         );
-        writer.append_close(&record)?;
+        let leaf_hash = writer.append_close(&record)?;
         shared.wake(writer);
-        Ok(record)
+        Ok(Written { record, leaf_hash })
     }
 
     fn find(&self, id: LineageId) -> Option<Arc<Record>> {
@@ -405,6 +401,10 @@ impl RecordLog for Spool {
             shipped_seq: writer.shipped,
             bytes: writer.bytes,
         }
+    }
+
+    fn bound(&self) -> u64 {
+        self.shared.writer.lock().config.max_bytes
     }
 }
 

@@ -104,7 +104,7 @@ impl Writer {
         self.write_buf()
     }
 
-    pub(crate) fn append_close(&mut self, record: &Arc<Record>) -> Result<(), LogFault> {
+    pub(crate) fn append_close(&mut self, record: &Arc<Record>) -> Result<[u8; 32], LogFault> {
         let seed = self.seed();
         self.buf.clear();
         put_close(&mut self.buf, seed, record);
@@ -118,7 +118,7 @@ impl Writer {
         self.last().note(record.id, record.seq, offset);
         self.write_buf()?;
         self.trim_recent();
-        Ok(())
+        Ok(leaf)
     }
 
     /// Drops the oldest records from RAM that the disk has.

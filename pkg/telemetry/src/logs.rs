@@ -1,6 +1,9 @@
 //! The log writer: structured events on standard error; the access log is at debug.
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,13 +14,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// Installs the process-wide subscriber. `filter` is in `tracing`'s directive syntax, such as `info,signet_http=debug`; an
-/// unreadable one falls back to `info`. A second call changes nothing.
+/// Installs the process-wide subscriber. `filter` names targets and levels, such as `info,signet_http=debug`; an unreadable
+/// one falls back to `info`. A second call changes nothing.
 pub fn init(filter: &str, format: LogFormat) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let _already_set = match format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().try_init(),
+    let filter = filter.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
     };
+    let _already_set = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }

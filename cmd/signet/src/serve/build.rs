@@ -154,15 +154,16 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         recorder: built.recorder,
         records: built.stores.records,
         limiter: limiter(config)?,
-        outbox: built.outbox,
+        outbox: Arc::new(built.outbox),
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),
     }))
 }
 
-fn limiter(config: &Config) -> Result<Option<IpLimiter>> {
+fn limiter(config: &Config) -> Result<Option<Arc<IpLimiter>>> {
     let Some(limits) = &config.limits else { return Ok(None) };
     let quota = Quota::new(limits.ip_rps, limits.ip_burst).context("limits")?;
-    Ok(Some(IpLimiter::new(quota, IpLimiter::DEFAULT_MAX_KEYS)))
+    tracing::info!(%quota, "limiting each address");
+    Ok(Some(Arc::new(IpLimiter::new(quota, IpLimiter::DEFAULT_MAX_KEYS))))
 }

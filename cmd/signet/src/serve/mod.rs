@@ -3,6 +3,7 @@
 mod build;
 mod folder;
 mod keys;
+mod lanes;
 mod log;
 mod run;
 

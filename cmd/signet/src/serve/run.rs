@@ -1,15 +1,16 @@
 //! The life of the process.
 //!
-//! Two runtimes: requests on one, and on a small one of their own everything that no request may wait for (SQL, Redis,
-//! shipping). End: 1. take no new work 2. open exchanges finish 3. the queues drain 4. the log is synced and shipped.
-//! Each step has a signal of its own: a shipper that stopped with the listeners would miss the last records.
+//! Requests run on lanes, one thread and runtime a core. What no request may wait for (SQL, Redis, shipping) runs on a small
+//! runtime of its own. End: 1. take no new work 2. open exchanges finish 3. the queues drain 4. the log is synced and
+//! shipped. Each step has a signal of its own: a shipper that stopped with the listeners would miss the last records.
 
 use super::build::{self, Built, Common};
+use super::lanes::Lanes;
 use super::{Stop, folder, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
 use signet_config::Config;
-use signet_http::{AdminConfig, App, Health, admin_router, router};
+use signet_http::{AdminConfig, App, Health, Lane, admin_router, router};
 use signet_lineage::{LogRow, PublicKey};
 use signet_pipeline::{Carrier, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
 use signet_redis::RedisExactStore;
@@ -41,6 +42,7 @@ struct Process {
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     services: Handle,
+    lanes: Vec<Handle>,
     /// Ends the listeners.
     close: CancellationToken,
     /// Ends everything else.
@@ -59,13 +61,13 @@ pub(crate) fn serve(config: Config) -> Result<(), Stop> {
     build::fleet(&config).map_err(Stop::config)?;
     let _folder = folder::take(&config.data_dir, config.server.lock_wait)?;
     let services = runtime("services", 1)?;
-    let requests = Builder::new_multi_thread().thread_name("requests").enable_all().build();
-    let requests = requests.context("starting the runtime")?;
-    let process = open(config, services.handle().clone())?;
+    let lanes = Lanes::start()?;
+    let front = Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let process = open(config, services.handle().clone(), lanes.handles())?;
     let stop = process.stop.clone();
-    let outcome = requests.block_on(process.run());
+    let outcome = front.block_on(process.run());
     stop.cancel();
-    requests.shutdown_timeout(Duration::from_secs(1));
+    lanes.end();
     services.shutdown_timeout(Duration::from_secs(1));
     outcome
 }
@@ -75,7 +77,7 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     built.with_context(|| format!("starting the {name} runtime"))
 }
 
-fn open(config: Config, services: Handle) -> Result<Process, Stop> {
+fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process, Stop> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
@@ -88,26 +90,20 @@ fn open(config: Config, services: Handle) -> Result<Process, Stop> {
         (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
     };
     let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
-    Ok(Process { config, common, health, recorder, key, stores, redis, services, close, stop })
+    Ok(Process { config, common, health, recorder, key, stores, redis, services, lanes, close, stop })
 }
 
 impl Process {
     async fn run(self) -> Result<(), Stop> {
-        let app = Arc::new(App {
-            pipeline: OnceLock::new(),
-            health: self.health.clone(),
-            metrics: self.common.metrics.clone(),
-            clock: self.common.clock.clone(),
-            max_body_bytes: self.config.server.max_body_bytes as u64,
-        });
-        let Bound { public, private, serving } = self.listen(&app)?;
+        let apps: Vec<Arc<App>> = self.lanes.iter().map(|_| self.app()).collect();
+        let Bound { public, private, serving } = self.listen(&apps)?;
         folder::publish(&self.config.data_dir, public, private)?;
         let migrated = CancellationToken::new();
         let migrating = self.services.spawn(migrate(self.stores.clone(), self.health.clone(), migrated.clone()));
         let shipping = self.ship(migrated.clone());
         let ticking = self.tick();
         let carrying = tokio::select! {
-            started = self.start(&app, &migrated) => started?,
+            started = self.start(&apps, &migrated) => started?,
             () = signalled() => {
                 self.stop.cancel();
                 return Ok(());
@@ -115,14 +111,25 @@ impl Process {
         };
         tracing::info!(listen = %public, admin = %private, mode = build::mode_name(self.config.lineage.mode), "ready");
         let (early, shipping) = self.until_told(shipping).await;
-        self.finish(app, serving, carrying, shipping).await?;
+        self.finish(apps, serving, carrying, shipping).await?;
         ticking.abort();
         migrating.abort();
         early
     }
 
+    /// One lane's view of the gateway.
+    fn app(&self) -> Arc<App> {
+        Arc::new(App {
+            pipeline: OnceLock::new(),
+            health: self.health.clone(),
+            metrics: self.common.metrics.clone(),
+            clock: self.common.clock.clone(),
+            max_body_bytes: self.config.server.max_body_bytes as u64,
+        })
+    }
+
     /// Binds both listeners and serves on them; requests get 503 until the pipeline is set.
-    fn listen(&self, app: &Arc<App>) -> Result<Bound, Stop> {
+    fn listen(&self, apps: &[Arc<App>]) -> Result<Bound, Stop> {
         let admin = AdminConfig {
             token: Arc::new(keys::admin_token(&self.config)?),
             hosts: admin_hosts(self.config.admin.listen),
@@ -132,14 +139,16 @@ impl Process {
         let grace = self.config.server.shutdown_grace;
         let at = |listener: &TcpListener| listener.local_addr().context("reading a listener's address");
         let (public_at, private_at) = (at(&public)?, at(&private)?);
-        let public = signet_http::serve(public, router(app.clone()), self.close.clone(), grace);
-        let private = signet_http::serve(private, admin_router(app.clone(), admin), self.close.clone(), grace);
+        let lanes = self.lanes.iter().zip(apps).map(|(lane, app)| Lane::new(lane.clone(), router(app.clone())));
+        let public = signet_http::serve(public, lanes.collect(), self.close.clone(), grace);
+        let lane = Lane::new(self.services.clone(), admin_router(apps[0].clone(), admin));
+        let private = signet_http::serve(private, vec![lane], self.close.clone(), grace);
         let serving = vec![tokio::spawn(public), tokio::spawn(private)];
         Ok(Bound { public: public_at, private: private_at, serving })
     }
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
-    async fn start(&self, app: &Arc<App>, migrated: &CancellationToken) -> Result<JoinHandle<()>, Stop> {
+    async fn start(&self, apps: &[Arc<App>], migrated: &CancellationToken) -> Result<JoinHandle<()>, Stop> {
         let secret = match keys::secret_at_hand(&self.config)? {
             Some(secret) => secret,
             None => {
@@ -159,11 +168,14 @@ impl Process {
             stores: self.stores.clone(),
             outbox,
         };
-        let pipeline = Arc::new(build::pipeline(&self.config, &self.common, built)?);
+        let pipeline = build::pipeline(&self.config, &self.common, built)?;
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
-        drop(app.pipeline.set(pipeline));
+        for app in apps {
+            let fleet = build::fleet(&self.config)?;
+            drop(app.pipeline.set(Arc::new(pipeline.beside(Arc::new(fleet)))));
+        }
         Ok(carrying)
     }
 
@@ -241,7 +253,7 @@ impl Process {
 
     async fn finish(
         &self,
-        app: Arc<App>,
+        apps: Vec<Arc<App>>,
         serving: Vec<JoinHandle<()>>,
         carrying: JoinHandle<()>,
         shipping: Option<JoinHandle<ShipEnd>>,
@@ -251,7 +263,7 @@ impl Process {
             drop(listener.await);
         }
         self.stop.cancel();
-        drop(app);
+        drop(apps);
         let grace = self.config.server.shutdown_grace;
         if tokio::time::timeout(grace, carrying).await.is_err() {
             tracing::warn!("cache entries were not all stored");

@@ -35,7 +35,10 @@ fn a_hit_has_the_same_text_and_an_id_and_time_of_its_own() {
     let first = gateway.chat(&chat("Why is the sea salty?"), &[]);
     let second = gateway.chat(&chat("Why is the sea salty?"), &[]);
     second.is(200, "EXACT");
-    assert_eq!((first.said(), second.said()), (answer_text("Why is the sea salty?"), answer_text("Why is the sea salty?")));
+    assert_eq!(
+        (first.said(), second.said()),
+        (answer_text("Why is the sea salty?"), answer_text("Why is the sea salty?"))
+    );
     assert_ne!(first.json()["id"], second.json()["id"]);
     assert!(second.json()["created"].as_u64() > first.json()["created"].as_u64(), "the mock's clock stands in 2023");
     assert_eq!(first.json()["usage"], second.json()["usage"]);

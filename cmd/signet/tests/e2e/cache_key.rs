@@ -72,8 +72,11 @@ fn neutral_fields_key_order_and_white_space_are_not_in_the_key() {
         with(chat(PROMPT), json!({"temperature": 0, "max_tokens": 5, "user": "u-1"})).to_string(),
         with(chat(PROMPT), json!({"temperature": 0, "max_tokens": 5, "metadata": {"a": "b"}})).to_string(),
         with(chat(PROMPT), json!({"temperature": 0, "max_tokens": 5, "stream": false})).to_string(),
-        with(chat(PROMPT), json!({"temperature": 0, "max_tokens": 5, "stream": true, "stream_options": {"include_usage": true}}))
-            .to_string(),
+        with(
+            chat(PROMPT),
+            json!({"temperature": 0, "max_tokens": 5, "stream": true, "stream_options": {"include_usage": true}}),
+        )
+        .to_string(),
         with(chat(PROMPT), json!({"temperature": 0.0, "max_tokens": 5})).to_string(),
         format!(
             "{{ \"max_tokens\" :5,\n\t\"temperature\":0.0, \"messages\":[ {{\"content\":\"{PROMPT}\" , \"role\":\"user\"}} ],\"model\":\"m\"}}"

@@ -22,7 +22,8 @@ impl Canned {
                 if swallow(&stream).is_some() {
                     counted.fetch_add(1, Ordering::SeqCst);
                     let length = body.len();
-                    let text = format!("HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+                    let text =
+                        format!("HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
                     (&stream).write_all(text.as_bytes()).ok();
                 }
             }

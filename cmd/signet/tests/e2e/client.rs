@@ -151,7 +151,8 @@ impl Conn {
             if line.is_empty() {
                 return Ok(fields);
             }
-            let (name, value) = line.split_once(':').ok_or_else(|| io::Error::other(format!("not a field: {line:?}")))?;
+            let (name, value) =
+                line.split_once(':').ok_or_else(|| io::Error::other(format!("not a field: {line:?}")))?;
             fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
     }

@@ -178,15 +178,17 @@ fn verify_asks_for_a_key_from_elsewhere_and_for_something_to_verify() {
     let other = Setup::on(&mock).start();
     let (code, said) = Keeper::of(&other.data).verify(&["--data", gateway.data.to_str().expect("plain")]);
     assert_eq!(code, 18, "{said}");
-    let (code, said) =
-        keeper.verify(&["--data", gateway.data.to_str().expect("plain"), "--require-anchor"]);
+    let (code, said) = keeper.verify(&["--data", gateway.data.to_str().expect("plain"), "--require-anchor"]);
     assert_eq!(code, 31, "{said}");
     assert!(keeper.verify(&["--data", gateway.data.to_str().expect("plain")]).1.contains("not checked: truncation"));
 }
 
 /// Changes the database behind the gateway's back.
 fn sqlite(data: &Path, statement: &str) {
-    let script = format!("import sqlite3\ndb = sqlite3.connect({:?})\ndb.executescript({statement:?})\n", data.join("signet.db"));
+    let script = format!(
+        "import sqlite3\ndb = sqlite3.connect({:?})\ndb.executescript({statement:?})\n",
+        data.join("signet.db")
+    );
     let out = Command::new("python3").args(["-c", &script]).output().expect("python3 runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
@@ -220,7 +222,11 @@ fn history() -> (Folder, Keeper) {
 #[test]
 fn no_change_to_a_stored_record_is_accepted() {
     let (folder, keeper) = history();
-    let flip = |column: &str| format!("substr({column},1,9) || CASE substr({column},10,1) WHEN x'00' THEN x'01' ELSE x'00' END || substr({column},11)");
+    let flip = |column: &str| {
+        format!(
+            "substr({column},1,9) || CASE substr({column},10,1) WHEN x'00' THEN x'01' ELSE x'00' END || substr({column},11)"
+        )
+    };
     let row = "WHERE seq = 3";
     for change in [
         format!("UPDATE lineage_entry SET payload = CAST({} AS BLOB) {row}", flip("payload")),

@@ -67,7 +67,8 @@ fn the_usage_chunk_comes_only_to_those_who_asked_on_misses_and_hits() {
 fn tool_calls_are_replayed_whole_in_both_forms() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();
-    let tools = json!({"tools": [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]});
+    let tools =
+        json!({"tools": [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]});
     for first_streams in [false, true] {
         let prompt = format!("use the tool {first_streams}");
         let (json, stream) = (with(chat(&prompt), tools.clone()), with(streamed(&prompt), tools.clone()));

@@ -89,9 +89,7 @@ fn only_one_choice_at_a_low_temperature_is_answered_semantically() {
 fn the_rest_of_the_conversation_must_be_the_same() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();
-    let asked = |system: &str, question: &str| {
-        json!({"model": "m", "messages": [{"role": "system", "content": system}, {"role": "user", "content": question}]})
-    };
+    let asked = |system: &str, question: &str| json!({"model": "m", "messages": [{"role": "system", "content": system}, {"role": "user", "content": question}]});
     gateway.chat(&asked("Answer in French.", CAPITAL), &[]).is(200, "MISS");
     gateway.chat(&asked("Answer in German.", SAME), &[]).is(200, "MISS");
     gateway.chat(&asked("Answer in French.", SAME), &[]).is(200, "SEMANTIC");

@@ -127,6 +127,16 @@ const MUST_MISS: &[(&str, &str)] = &[
     ("What is the meaning of life?", "What is the definition of life?"),
     ("Well water is safe?", "Water is safe?"),
     ("How do I clean my oven?", "How do I clean his oven?"),
+    ("What is a synonym of quick?", "What is a synonym of fast?"),
+    ("What is the plural of mouse?", "What is the plural of mice?"),
+    ("How do you spell colour?", "How do you spell color?"),
+    ("How many letters are in the word two?", "How many letters are in the word 2?"),
+    ("What is the difference between a film and a play?", "What is the difference between a movie and a play?"),
+    ("What rhymes with kid?", "What rhymes with child?"),
+    ("How many e's are in a berry?", "How many e's are in berries?"),
+    ("How do I select rows where x > 5?", "How do I select rows where x < 5?"),
+    ("Who did Brazil beat in 2014?", "Who beat Brazil in 2014?"),
+    ("How many days are in a 3-day ticket?", "How many days are in a 5-day ticket?"),
     ("Birds of Kenya", "Are birds of Kenya"),
     // Comparison, choice, amount.
     ("What is the largest lake in Finland?", "What is the larger lake in Finland?"),
@@ -165,6 +175,8 @@ const MUST_MISS: &[(&str, &str)] = &[
 const SHOULD_HIT: &[(&str, &str)] = &[
     // Case, punctuation, contractions, politeness.
     ("What's the capital of Norway?", "what is the capital of norway"),
+    ("whats the capital of norway", "What is the capital of Norway?"),
+    ("Why dont whales drown", "Why don't whales drown?"),
     ("Hi! Could you tell me what a monad is? Thanks", "What is a monad?"),
     ("Hello Clara, please explain how vaccines work.", "How do vaccines work?"),
     ("Can you please list the noble gases?", "List the noble gases"),
@@ -252,6 +264,25 @@ fn pairs_with_one_answer_pass() {
         })
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
+}
+
+/// Serves `other`'s answer to `one`, as the cache would.
+fn served(one: &str, other: &str) -> bool {
+    matches!((Question::read(one), Question::read(other)), (Ok(one), Ok(other)) if judge(&one, &other).is_ok())
+}
+
+#[test]
+fn opposite_polarity_and_other_years_do_not_share_an_answer() {
+    assert!(!served("turn on night mode", "turn off night mode"));
+    assert!(!served("How do I turn on night mode?", "How do I turn off night mode?"));
+    assert!(!served("What changed in the visa rules of 2024?", "What changed in the visa rules of 2025?"));
+}
+
+#[test]
+fn reversed_roles_and_ids_that_differ_by_a_digit_do_not_share_an_answer() {
+    assert!(!served("convert GBP to CHF", "convert CHF to GBP"));
+    assert!(!served("status of dispute #D-4411", "status of dispute #D-4412"));
+    assert!(!served("What is the status of dispute #D-4411?", "What is the status of dispute #D-4412?"));
 }
 
 #[test]

@@ -333,31 +333,67 @@ fn volatile(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(|token| token.is_any(MOMENTS)) || tokens.windows(2).any(paired)
 }
 
+/// Verbs of one's own state, which nobody else can answer: "how much do I owe".
+const STATES: &[&str] =
+    &["have", "owe", "own", "get", "earn", "pay", "live", "work", "look", "feel", "weigh", "know", "still"];
+
+/// In what sense "I" is said: by anybody, or by this caller.
+struct Frame {
+    /// "How do I", "how to": even "my router" is anybody's.
+    how: bool,
+    /// "If I lose my visa": anybody's case.
+    conditional: bool,
+    /// "Can I", "should I", "do I need", "how long do I": anybody's, unless about "my".
+    advice: bool,
+}
+
+impl Frame {
+    fn of(tokens: &[Token<'_>]) -> Self {
+        const HELPERS: &[&str] = &["can", "should", "could", "would", "must", "may"];
+        let pair =
+            |holds: &dyn Fn(&Token<'_>, &Token<'_>) -> bool| tokens.windows(2).any(|pair| holds(&pair[0], &pair[1]));
+        let do_i = |holds: &dyn Fn(&Token<'_>) -> bool| {
+            tokens.windows(3).any(|three| three[0].is("do") && speaks(&three[1]) && holds(&three[2]))
+        };
+        let how_i = |three: &[Token<'_>]| {
+            three[0].is("how") && (three[1].is("do") || three[1].is_any(HELPERS)) && speaks(&three[2])
+        };
+        let own_state = pair(&|first, second| speaks(first) && second.is_any(&["am", "was", "have", "had"]));
+        let aim = tokens.iter().any(|token| token.is_any(&["to", "if"]));
+        Self {
+            how: pair(&|first, second| first.is("how") && second.is("to")) || tokens.windows(3).any(how_i),
+            conditional: pair(&|first, second| first.is("if") && speaks(second)) && !own_state,
+            advice: pair(&|first, second| first.is_any(HELPERS) && speaks(second))
+                || do_i(&|verb| verb.is("need"))
+                || (aim && do_i(&|verb| verb.is_any(&["have", "do"])))
+                || (tokens[0].is("how") && do_i(&|verb| !verb.is_any(STATES))),
+        }
+    }
+}
+
+/// "I" or "we".
+fn speaks(token: &Token<'_>) -> bool {
+    token.is_any(&["i", "we"])
+}
+
 /// Whether the answer depends on who asks. "How do I reset my password" does not: anybody would be told the same.
 fn personal(tokens: &[Token<'_>]) -> bool {
-    let speaks = |token: &Token<'_>| token.is_any(&["i", "we"]);
-    let owns = |token: &Token<'_>| token.is_any(&["my", "mine", "our", "ours", "myself"]);
-    let helper = ["can", "should", "could", "would", "must", "may"];
-    let how = tokens.windows(2).any(|pair| pair[0].is("how") && pair[1].is("to"))
-        || tokens
-            .windows(3)
-            .any(|three| three[0].is("how") && (three[1].is("do") || three[1].is_any(&helper)) && speaks(&three[2]));
-    let needed = |three: &[Token<'_>]| three[0].is("do") && speaks(&three[1]) && three[2].is("need");
-    let owed = |three: &[Token<'_>]| three[0].is("do") && speaks(&three[1]) && three[2].is_any(&["have", "do"]);
-    let advice = tokens.windows(2).any(|pair| pair[0].is_any(&helper) && speaks(&pair[1]))
-        || tokens.windows(3).any(needed)
-        || (tokens.windows(3).any(owed) && tokens.iter().any(|token| token.is_any(&["to", "if"])));
-    let child = |at: usize| {
-        tokens.get(at + 1).is_some_and(|next| next.is("am")) && at > 0 && tokens[at - 1].is_any(&["like", "if"])
-    };
-    let given = |at: usize| {
-        at > 0 && tokens[at - 1].is_any(&["give", "show", "teach", "tell", "to", "for", "write", "help", "let", "make"])
-    };
+    let speaker = |token: &Token<'_>| token.is_any(&["i", "we", "my", "mine", "our", "ours", "myself", "me", "us"]);
+    if !tokens.iter().any(speaker) {
+        return false;
+    }
+    let frame = Frame::of(tokens);
     (0..tokens.len()).any(|at| {
         let token = &tokens[at];
-        (owns(token) && !how)
-            || (speaks(token) && !how && !advice && !child(at))
-            || (token.is_any(&["me", "us"]) && !given(at))
+        let before = at.checked_sub(1).map(|at| &tokens[at]);
+        let behind = |words: &[&str]| before.is_some_and(|word| word.is_any(words));
+        let child =
+            behind(&["like", "if"]) && tokens.get(at + 1).is_some_and(|next| next.is("am")) && at + 3 >= tokens.len();
+        let given = behind(&["give", "show", "teach", "tell", "to", "for", "write", "help", "let", "make"]);
+        let anybody = frame.how || frame.conditional;
+        (token.is_any(&["my", "mine", "our", "ours", "myself"]) && !anybody)
+            || (speaks(token) && !anybody && !frame.advice && !child)
+            || (token.is_any(&["me", "us"]) && !given)
     })
 }
 
@@ -390,6 +426,9 @@ mod tests {
             ("Where is my parcel?", Personal),
             ("What is my account balance?", Personal),
             ("How many vacation days do I have left?", Personal),
+            ("How much do I owe?", Personal),
+            ("How long do I have left on the contract?", Personal),
+            ("If I am blind, what is my pension?", Personal),
             ("Am I eligible for a refund?", Personal),
             ("Wie hoch ist der Eiffelturm?", Language),
             ("Quelle est la hauteur de la tour Eiffel ?", Language),
@@ -411,6 +450,8 @@ mod tests {
             "How long does it take to boil an egg?",
             "What is photosynthesis and how does it work?",
             "Can I freeze cooked rice?",
+            "How long do I roast a duck?",
+            "What happens if I lose my visa?",
             "Explain recursion like I'm five",
             "Give me three synonyms for brave",
             "Translate this sentence into Dutch: \"The train is late\"",

@@ -2,7 +2,7 @@
 //!
 //! Built once from the tables, which are data. Everything not in here is an ordinary content word.
 
-use super::{antonyms, synonyms, tables};
+use super::{antonyms, phrases, synonyms, tables};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -147,7 +147,7 @@ fn build() -> Words {
     for word in synonyms::ADJECTIVES.split_whitespace() {
         add_degrees(&mut words, word);
     }
-    for &(phrase, with) in tables::REWRITES {
+    for &(phrase, with) in phrases::REWRITES {
         let mut parts = phrase.split(' ');
         let first = parts.next().expect("split yields at least one part");
         let rewrite = Rewrite { rest: parts.collect(), with: with.split_whitespace().collect() };

@@ -8,6 +8,7 @@ mod antonyms;
 mod eligible;
 mod lexicon;
 mod order;
+mod phrases;
 mod rewrite;
 mod stem;
 mod synonyms;
@@ -30,6 +31,8 @@ pub const MAX_BYTES: usize = 1024;
 pub const MAX_TOKENS: usize = 64;
 
 /// A question that may be answered from another's answer.
+///
+/// Kept per cache entry: 208 bytes and 8 per canonical term, about 290 for a question of 12 words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     features: Features,
@@ -53,7 +56,10 @@ impl Question {
         tokens.truncate(asking.end);
         tokens.drain(..asking.start);
         eligible::judge(&tokens)?;
-        let mut tokens = value::merge(rewrite::phrases(tokens));
+        let mut tokens = rewrite::phrases(tokens);
+        if !terms::about_words(&tokens) {
+            tokens = value::merge(tokens);
+        }
         rewrite::anybodys(&mut tokens);
         rewrite::possessive(&mut tokens);
         rewrite::bare(&mut tokens);
@@ -94,5 +100,17 @@ fn straightened(text: &str) -> Cow<'_, str> {
         Cow::Borrowed(text)
     } else {
         Cow::Owned(text.nfc().map(straight).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_of_twelve_words_takes_less_than_400_bytes() {
+        let question =
+            Question::read("How do I convert 25 miles to kilometres in a spreadsheet formula?").expect("eligible");
+        assert!(size_of::<Question>() + size_of_val(question.terms()) <= 400);
     }
 }

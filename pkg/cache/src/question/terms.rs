@@ -71,6 +71,8 @@ struct Collector {
     copulas: u8,
     /// A superlative makes one of many, so that singular and plural are no longer the same.
     superlative: bool,
+    /// Asked about words themselves, see [`about_words`].
+    about_words: bool,
 }
 
 impl Features {
@@ -86,6 +88,7 @@ impl Features {
             exact: Vec::with_capacity(160),
             copulas: 0,
             superlative: tokens.iter().any(superlative),
+            about_words: about_words(tokens),
         };
         let mut before = None;
         for (at, token) in tokens.iter().enumerate() {
@@ -141,13 +144,17 @@ impl Collector {
                     self.push(Class::Degree, degree, degree, false);
                 }
                 let verb = before.is_none_or(|before| before.class() == Class::Preposition || before.is("how-to"));
-                let canon = if sense.gerund && !verb { text } else { sense.canon };
+                let canon = if self.about_words || (sense.gerund && !verb) { text } else { sense.canon };
                 let exact = if in_bucket(class) && class != Class::Form { canon } else { text };
                 self.push(class, exact, canon, token.proper);
             }
             (None, None) => {
                 self.negative_prefix(text);
-                let one = if token.proper || self.superlative { Cow::Borrowed(text) } else { stem::singular(text) };
+                let one = if token.proper || self.superlative || self.about_words {
+                    Cow::Borrowed(text)
+                } else {
+                    stem::singular(text)
+                };
                 self.push(class, text, &one, token.proper);
             }
         }
@@ -184,6 +191,68 @@ impl Collector {
         self.exact.extend_from_slice(exact.as_bytes());
         self.terms.push(term);
     }
+}
+
+/// Whether words themselves are asked about: their spelling, forms, meaning or difference. Then no word stands for another:
+/// "synonyms of quick" is not "synonyms of fast", and "movie and film" are two.
+pub(super) fn about_words(tokens: &[Token<'_>]) -> bool {
+    const ABOUT_WORDS: &[&str] = &[
+        "spell",
+        "spelled",
+        "spelt",
+        "spelling",
+        "plural",
+        "singular",
+        "synonym",
+        "synonyms",
+        "antonym",
+        "antonyms",
+        "etymology",
+        "rhyme",
+        "rhymes",
+        "pronounce",
+        "pronounced",
+        "pronunciation",
+        "letter",
+        "letters",
+        "syllable",
+        "syllables",
+        "conjugate",
+        "conjugation",
+        "grammar",
+        "noun",
+        "verb",
+        "adjective",
+        "translate",
+        "translation",
+        "word",
+        "words",
+        "say",
+        "mean",
+        "means",
+        "meaning",
+        "define",
+        "definition",
+        "term",
+        "phrase",
+        "called",
+        "abbreviation",
+        "acronym",
+        "difference",
+        "tense",
+        "opposite",
+        "differences",
+        "differ",
+        "same",
+        "different",
+        "compare",
+        "comparison",
+        "versus",
+        "vs",
+        "origin",
+    ];
+    let letter = |token: &Token<'_>| token.owner && token.text.len() == 1; // "how many r's"
+    tokens.iter().any(|token| token.is_any(ABOUT_WORDS) || letter(token))
 }
 
 /// "most", "best", "largest", "first".

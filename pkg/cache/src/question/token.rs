@@ -61,6 +61,27 @@ const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI"
 const IS_HOSTS: &[&str] =
     &["what", "who", "where", "when", "why", "how", "which", "that", "this", "it", "he", "she", "there", "here"];
 
+/// Contractions written without their apostrophe, where that is no other word.
+const BARE_CONTRACTIONS: &[(&str, &str, &str)] = &[
+    ("whats", "what", "is"),
+    ("whos", "who", "is"),
+    ("wheres", "where", "is"),
+    ("hows", "how", "is"),
+    ("thats", "that", "is"),
+    ("dont", "do", "not"),
+    ("doesnt", "does", "not"),
+    ("didnt", "did", "not"),
+    ("isnt", "is", "not"),
+    ("arent", "are", "not"),
+    ("wasnt", "was", "not"),
+    ("werent", "were", "not"),
+    ("cant", "can", "not"),
+    ("couldnt", "could", "not"),
+    ("shouldnt", "should", "not"),
+    ("wouldnt", "would", "not"),
+    ("im", "i", "am"),
+];
+
 /// Splits `text`, which is in normal form C with straight apostrophes.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let shouting = !text.chars().any(char::is_lowercase);
@@ -237,7 +258,10 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     let proper = !shouting && (inner_capital || (!starts_sentence && part.starts_with(char::is_uppercase)));
     let text = lower(part);
     match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
-        None => out.push(Token { proper, ..Token::word(text) }),
+        None => match BARE_CONTRACTIONS.iter().find(|(bare, _, _)| *bare == text) {
+            Some(&(_, first, second)) => out.extend([first, second].map(|word| Token::word(Cow::Borrowed(word)))),
+            None => out.push(Token { proper, ..Token::word(text) }),
+        },
         Some((head, tail)) => push_contraction(head, &tail, proper, out),
     }
 }

@@ -80,7 +80,7 @@ fn open_with(files: &SimFiles, config: Config, min_next_seq: Option<u64>) -> Res
 }
 
 fn close(log: &dyn RecordLog, opened: Option<Opened>, n: u64) -> Result<Arc<Record>, LogFault> {
-    log.close(opened, &mut |at| record(id(n), at))
+    log.close(opened, &mut |at| record(id(n), at)).map(|written| written.record)
 }
 
 /// Appends records `from..to` without OPENs.

@@ -99,7 +99,7 @@ impl World {
 
     fn close(&mut self, id: LineageId, opened: Option<Opened>) {
         match self.log().close(opened, &mut |at| record(id, at)) {
-            Ok(record) => self.closed.push(record),
+            Ok(record) => self.closed.push(record.record),
             Err(_) => self.died(Some(id)),
         }
     }

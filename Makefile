@@ -1,0 +1,44 @@
+# Needs rustup, a C compiler, make and Python 3. `make help` lists what there is.
+PYTHON ?= python3
+CARGO ?= cargo
+export CARGO
+
+.PHONY: help demo demo-up demo-down build check check-deploy test soak bench clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s%s\n", $$1, $$2 }'
+
+demo: ## show it on a disposable stack, each step checked (DEMO=docker|native|embedded forces one)
+	@$(PYTHON) deploy/demo run
+
+demo-up: ## start such a stack and leave it running
+	@$(PYTHON) deploy/demo up
+
+demo-down: ## remove it with its data
+	@$(PYTHON) deploy/demo down
+
+build: ## the release programs, in target/release
+	$(CARGO) build --release --locked -p signet -p signet-mock-cli -p signet-load
+
+check: check-deploy ## format, lints, documentation, deploy files
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+check-deploy: ## Dockerfile and compose file, without an engine
+	@$(PYTHON) deploy/check_deploy.py
+
+test: ## format, lints and all tests, against services that it starts and stops
+	@$(PYTHON) deploy/test.py
+
+soak: ## the long counts: more cases a property, optimised, and 20 kills under load
+	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --release
+	DEMO_KILLS=20 $(PYTHON) deploy/demo run
+
+bench: ## micro-benchmarks, and a manifest of matched runs in loadtest/manifests
+	$(CARGO) bench --workspace --locked --benches
+	@$(PYTHON) deploy/bench.py
+
+clean: demo-down ## remove what was built and what the demo left
+	$(CARGO) clean
+	rm -rf .demo

@@ -1,0 +1,66 @@
+"""Steps about what is refused, what fails, and what is limited."""
+
+from callers import MODEL, Caller, said
+from checks import answered, holds, refused, same
+
+
+def refusals(demo):
+    chat = "/v1/chat/completions"
+    post = demo.alice.post
+    with demo.upstream_calls(0):
+        refused(post(chat, b'{"model": "gpt-4o-mini", "messages": ['), 400)
+        refused(post(chat, b"\xff\xfe not UTF-8"), 400)
+        refused(post(chat, b"[" * 20000), 400)
+        refused(post(chat, b'{"model": "a", "model": "b", "messages": []}'), 400)
+        refused(post(chat, {"model": MODEL}), 400, param="messages")
+        refused(post(chat, {"model": 7, "messages": []}), 400, param="model")
+        refused(demo.alice.ask("What is salt?", X_Cache_Mode="maybe"), 400)
+        refused(demo.alice.ask("x" * demo.max_body), 413, "request_too_large")
+        refused(demo.alice.get("/v1/nothing/here"), 404, "unknown_url")
+        refused(demo.alice.ask("What is salt?", members={"model": "gpt-unknown"}), 404, "model_not_found")
+        refused(Caller(demo.ledger, demo.alice.base, key=None).ask("What is salt?"), 401, "invalid_api_key")
+    return "400 (cut, not UTF-8, too deep, duplicate key, no messages, bad header), 413, 404 twice, 401; nothing went upstream"
+
+
+def provider_errors(demo):
+    with demo.upstream_calls(2):
+        limited = demo.alice.ask("What is pepper?", x_mock_status=429, x_mock_retry_after=7)
+        refused(limited, 429, "rate_limit_exceeded")
+        same("Retry-After of the provider", limited.get("retry-after"), "7")
+        refused(demo.alice.ask("What is pepper?", x_mock_status=500), 500)
+    with demo.upstream_calls(2):
+        cut = demo.alice.ask("What is pepper?", x_mock_fault="cut-after=40")
+        refused(cut, 502)
+        said(answered(demo.alice.ask("What is pepper?"), cache="MISS"), "What is pepper?")
+    with demo.upstream_calls(0):
+        answered(demo.alice.ask("What is pepper?"), cache="EXACT")
+    return "429 with Retry-After, 500 and a cut answer (502) are passed on and not cached; then MISS and EXACT"
+
+
+def own_records(demo):
+    """A record is its own tenant's only."""
+    mine = demo.first.get("lineage-id")
+    found = answered(demo.alice.get(f"/v1/lineage/{mine}")).json()
+    same("receipt", found["receipt"], demo.first.receipt())
+    holds(found["envelope"]["signatures"], "the envelope has no signature")
+    stranger = Caller(demo.ledger, demo.alice.base, "sk-demo-mallory")
+    refused(stranger.get(f"/v1/lineage/{mine}"), 404, "lineage_not_found")
+    return "GET /v1/lineage/{id} shows the signed record with the same receipt; another tenant gets 404"
+
+
+def burst(demo):
+    prompt = "What is the capital of Norway?"
+    eager, calm = Caller(demo.ledger, demo.alice.base), Caller(demo.ledger, demo.alice.base)
+    with demo.upstream_calls(0):
+        answers = [eager.ask(prompt) for _ in range(220)]
+        answered(calm.ask(prompt), cache="EXACT")
+    limited = [answer for answer in answers if answer.status == 429]
+    same("statuses", {answer.status for answer in answers}, {200, 429})
+    for answer in limited:
+        refused(answer, 429, "rate_limit_exceeded")
+        holds(int(answer.get("retry-after")) >= 1, f"Retry-After is {answer.get('retry-after')}")
+        holds(int(answer.get("retry-after-ms")) >= 1, f"retry-after-ms is {answer.get('retry-after-ms')}")
+    served = len(answers) - len(limited)
+    holds(served >= 100, f"only {served} were served of a burst of 100")
+    same("the first 100", {answer.status for answer in answers[:100]}, {200})
+    return f"{served} served, {len(limited)} refused with 429 and Retry-After ≥ 1; another address was served"
