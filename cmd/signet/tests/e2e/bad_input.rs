@@ -66,7 +66,10 @@ fn what_is_not_a_chat_request_is_a_400_that_names_the_parameter() {
         (format!("{{{good},\"stream_options\":7}}"), Some("stream_options")),
         (format!("{{{good},\"model\":\"other\"}}"), Some("model")),
         (format!("{{{good},\"m\\u006fdel\":\"other\"}}"), Some("model")),
-        (r#"{"model":"m","messages":[{"role":"user","content":"x","content":"y"}]}"#.to_owned(), Some("messages[0].content")),
+        (
+            r#"{"model":"m","messages":[{"role":"user","content":"x","content":"y"}]}"#.to_owned(),
+            Some("messages[0].content"),
+        ),
     ];
     for (body, param) in &cases {
         let answer = gateway.post(CHAT, &[], body.as_bytes());
@@ -191,8 +194,10 @@ fn a_request_with_both_framings_is_one_request_and_the_provider_sees_one_body() 
     let body = chat("What is a stoat?").to_string();
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let mut conn = Conn::open(gateway.addr);
-    let headers = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\nConnection: close\r\n";
-    conn.write(format!("POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n{chunked}").as_bytes()).expect("it reads");
+    let headers =
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\nConnection: close\r\n";
+    conn.write(format!("POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n{chunked}").as_bytes())
+        .expect("it reads");
     let answer = conn.answer();
     assert!([200, 400].contains(&answer.status), "{}", answer.text());
     assert!(conn.head().is_err(), "no second answer");
@@ -205,7 +210,16 @@ fn a_request_with_both_framings_is_one_request_and_the_provider_sees_one_body() 
 fn what_is_not_here_is_a_404_and_a_wrong_method_a_405() {
     let mock = mock();
     let gateway = small(&mock);
-    for path in ["/", "/v1", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/chat/completions/", "/metrics", "/v1/lineage"] {
+    for path in [
+        "/",
+        "/v1",
+        "/v1/completions",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/chat/completions/",
+        "/metrics",
+        "/v1/lineage",
+    ] {
         let answer = gateway.post(path, &[], b"{}");
         assert_eq!(answer.refusal(404)["code"], "unknown_url", "{path}");
         assert!(answer.header("lineage-id").is_some());

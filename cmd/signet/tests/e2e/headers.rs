@@ -124,7 +124,8 @@ fn a_provider_that_fails_is_a_502_that_says_whether_to_retry() {
         assert_eq!(answer.need("x-should-retry"), "false", "the provider may have worked");
     }
     assert_eq!(mock.counts().requests, 2, "what may be billed is not sent again");
-    let addr = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port that is free again");
+    let addr =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port that is free again");
     let nobody = Setup::on(&mock).set("provider.0.base_url", &format!("http://{addr}/v1")).start();
     let answer = nobody.chat(&with(chat("What is a toad?"), json!({"stream": true})), &[]);
     answer.refusal(502);
@@ -144,7 +145,7 @@ fn idle_connections_that_the_provider_closed_cost_no_request() {
 }
 
 #[test]
-fn a_provider_over_tls_and_http2_is_asked_on_one_connection() {
+fn a_provider_over_tls_and_http2_is_asked_on_a_connection_that_stays() {
     let behaviour = Behaviour { chunks: Some(6), ..Behaviour::default() };
     let mock = MockUpstream::start(Config { tls: true, h2: true, behaviour, ..Config::default() }).expect("a port");
     let folder = tempfile::TempDir::new().expect("a folder");
@@ -159,7 +160,9 @@ fn a_provider_over_tls_and_http2_is_asked_on_one_connection() {
         assert_eq!(stream.streamed(), signet_mock::answer_text(&prompt));
     }
     let counts = mock.counts();
-    assert_eq!((counts.requests, counts.connections), (10, 1));
+    // Each core that serves has a connection of its own.
+    let cores = std::thread::available_parallelism().expect("a number of cores").get() as u64;
+    assert!(counts.requests == 10 && counts.connections <= cores, "{counts:?}");
     let other = MockUpstream::start(Config { tls: true, ..Config::default() }).expect("a port");
     std::fs::write(&trusted, other.ca_pem().expect("it serves TLS")).expect("a file");
     let untrusting = Setup::on(&mock).env("SSL_CERT_FILE", trusted.to_str().expect("plain")).start();

@@ -49,7 +49,8 @@ fn behind_a_trusted_proxy_each_caller_has_its_own_bucket() {
     assert_eq!(from(&gateway, "203.0.113.2").status, 200);
     // What stands to the left of the first untrusted address is the caller's own invention.
     assert!(exhaust("198.51.100.9"));
-    let forged: Vec<_> = (0..6).map(|n| from(&gateway, &format!("192.0.2.{n}, 198.51.100.9, 10.1.2.3")).status).collect();
+    let forged: Vec<_> =
+        (0..6).map(|n| from(&gateway, &format!("192.0.2.{n}, 198.51.100.9, 10.1.2.3")).status).collect();
     assert!(forged.iter().filter(|status| **status == 429).count() >= 4, "{forged:?}");
     // One /64 is one caller; a v4-mapped address is the v4 address.
     assert!(exhaust("2001:db8:1:2::1"));

@@ -2,7 +2,7 @@
 
 use crate::gateway::{Gateway, Setup, chat, eventually, mock, streamed};
 use crate::keeper::Keeper;
-use crate::stack::{Postgres, black_hole, fresh_database, free_address, sql, told};
+use crate::stack::{Postgres, black_hole, free_address, fresh_database, sql, told};
 use signet_mock::MockUpstream;
 use std::fs;
 use tempfile::TempDir;

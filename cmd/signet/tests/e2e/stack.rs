@@ -124,7 +124,8 @@ impl Redis {
 
     /// Runs a script over all keys.
     pub(crate) fn for_all_keys(&self, lua: &str) {
-        let script = format!("local keys = redis.call('KEYS', '*') for i, key in ipairs(keys) do {lua} end return #keys");
+        let script =
+            format!("local keys = redis.call('KEYS', '*') for i, key in ipairs(keys) do {lua} end return #keys");
         let done = self.command(&["EVAL", &script, "0"]).expect("Redis answers");
         assert!(done.starts_with(':') && done != ":0", "{done}");
     }
