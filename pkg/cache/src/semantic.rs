@@ -7,7 +7,7 @@
 use crate::gates;
 use crate::key::{CacheKey, Partition};
 use crate::ports::{Embedder, Place, VectorIndex};
-use crate::question::Question;
+use crate::question::{Ineligible, Question};
 use parking_lot::RwLock;
 use signet_types::EntryId;
 use std::collections::VecDeque;
@@ -105,9 +105,12 @@ impl Semantic {
         self.embedder.id()
     }
 
-    /// Reads and embeds `text`; the reason where it may not be judged. An encoder fault is such a reason.
+    /// Reads and embeds `text`. An encoder that fails leaves the same-words tier.
+    ///
+    /// # Errors
+    /// The reason why the text may not be judged.
     pub async fn prepare(&self, partition: &Partition, text: &str) -> Result<Prepared, &'static str> {
-        let question = Question::read(text).map_err(|reason| reason.as_str())?;
+        let question = Question::read(text).map_err(Ineligible::as_str)?;
         let words = (*partition.as_bytes(), question.same_words());
         let place = Place { partition: *partition, bucket: question.bucket() };
         let vector = match self.embedder.embed(text).await {

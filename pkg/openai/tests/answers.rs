@@ -551,7 +551,9 @@ fn text_chunks(texts: &[String], created: impl Fn(usize) -> usize) -> Vec<Vec<u8
 
 fn accumulated(chunks: &[Vec<u8>]) -> Answer {
     let mut accumulator = Accumulator::new(1);
-    chunks.iter().for_each(|chunk| accumulator.push(chunk));
+    for chunk in chunks {
+        accumulator.push(chunk);
+    }
     accumulator.finish().expect("complete")
 }
 

@@ -1,6 +1,6 @@
 //! Chat completions and embeddings: the life of one request, top to bottom.
 
-use crate::control::Controls;
+use crate::control::{Controls, Fetch};
 use crate::exchange::{Ending, Exchange, Sent, operations};
 use crate::fault::Fault;
 use crate::fill::Filling;
@@ -107,7 +107,7 @@ impl Pipeline {
         let auth = self.identify(exchange, head).await?;
         let body = self.read(exchange, body).await?;
         let request = EmbeddingsRequest::parse(&body)?;
-        exchange.asked = request.model().to_owned();
+        request.model().clone_into(&mut exchange.asked);
         let plan = self.plan(exchange, head, request.model(), *request.shape(), "")?;
         let miss = match self.lookup(exchange, &plan).await {
             Lookup::Exact(entry) | Lookup::Semantic(entry, _) => {
@@ -158,19 +158,17 @@ impl Pipeline {
     /// Asks the caches. A broken cache is a miss.
     async fn lookup(&self, exchange: &mut Exchange, plan: &Plan<'_>) -> Lookup {
         let started = Instant::now();
-        exchange.x_cache = if plan.controls.bypass {
-            "BYPASS"
-        } else if plan.controls.refresh {
-            "REFRESH"
-        } else {
-            "MISS"
+        exchange.x_cache = match plan.controls.fetch {
+            Fetch::IfNeeded => "MISS",
+            Fetch::Refresh => "REFRESH",
+            Fetch::Bypass => "BYPASS",
         };
         exchange.cache = CacheFacts {
             decision: decision_name(exchange.x_cache),
             key_fp: Some(exchange.fingerprint("key", plan.key.as_bytes())),
             ..CacheFacts::default()
         };
-        if plan.controls.bypass || exchange.keys().unstored.is_some() {
+        if plan.controls.fetch == Fetch::Bypass || exchange.keys().unstored.is_some() {
             return Lookup::Miss(Miss::default());
         }
         let found = self
@@ -242,7 +240,7 @@ impl Pipeline {
         reply::hit(&mut headers, &hit);
         self.count_tokens(rendered.usage, false);
         let stream = exchange.stream;
-        let attested = exchange.close(Ending {
+        let attested = exchange.close(&Ending {
             status: 200,
             outcome: Outcome::Complete,
             body: Sent::Whole(&rendered.bytes),
@@ -277,7 +275,7 @@ impl Pipeline {
         let request_id = head.request_id.as_str();
         let max = self.parts.settings.max_response_bytes;
         let fleet = || self.parts.fleet.clone();
-        if plan.controls.bypass || plan.controls.refresh {
+        if plan.controls.fetch != Fetch::IfNeeded {
             self.open(exchange)?;
             let landed = landing::depart(fleet(), &call, max).await;
             self.parts.metrics.step(Step::Upstream, started.elapsed());
@@ -366,7 +364,7 @@ impl Pipeline {
 
 /// Where the answer would be kept; none where the caller wants nothing stored.
 fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss) -> Option<Filling> {
-    if plan.controls.bypass || exchange.keys().unstored.is_some() {
+    if plan.controls.fetch == Fetch::Bypass || exchange.keys().unstored.is_some() {
         return None;
     }
     let config = pipeline.parts.cache.config();

@@ -6,13 +6,22 @@ use http::HeaderMap;
 use signet_cache::ReadPolicy;
 use std::time::Duration;
 
+/// Whether a stored answer will do. The later wins over the earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fetch {
+    /// It will.
+    IfNeeded,
+    /// Read nothing, store the fresh answer.
+    Refresh,
+    /// Neither read, nor stored, nor coalesced.
+    Bypass,
+}
+
 /// The caller's wishes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Controls {
-    /// Neither read, nor stored, nor coalesced.
-    pub(crate) bypass: bool,
-    /// Read nothing, store the fresh answer.
-    pub(crate) refresh: bool,
+    /// Whether a stored answer will do.
+    pub(crate) fetch: Fetch,
     /// Answer from the cache or not at all.
     pub(crate) only_if_cached: bool,
     /// No semantic answers.
@@ -36,8 +45,7 @@ impl Controls {
     /// [`Fault::Invalid`] names the header that cannot be read.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, Fault> {
         let mut controls = Self {
-            bypass: false,
-            refresh: false,
+            fetch: Fetch::IfNeeded,
             only_if_cached: false,
             exact_only: false,
             max_age: None,
@@ -49,7 +57,7 @@ impl Controls {
         match one(headers, "x-cache-mode")? {
             None | Some("semantic") => {}
             Some("exact") => controls.exact_only = true,
-            Some("off") => controls.bypass = true,
+            Some("off") => controls.fetch = Fetch::Bypass,
             Some(_) => return Err(bad("X-Cache-Mode", "is off, exact or semantic")),
         }
         Ok(controls)
@@ -62,12 +70,14 @@ impl Controls {
             for directive in text.split(',').map(str::trim) {
                 let (name, argument) = directive.split_once('=').map_or((directive, None), |(n, a)| (n, Some(a)));
                 match (name.to_ascii_lowercase().as_str(), argument) {
-                    ("no-store", _) => self.bypass = true,
-                    ("no-cache", _) => self.refresh = true,
+                    ("no-store", _) => self.fetch = Fetch::Bypass,
+                    ("no-cache", _) => self.fetch = self.fetch.max(Fetch::Refresh),
                     ("only-if-cached", _) => self.only_if_cached = true,
                     ("max-age", Some(text)) => {
                         let age = seconds("Cache-Control")(text.trim_matches('"'))?;
-                        self.refresh |= age.is_zero();
+                        if age.is_zero() {
+                            self.fetch = self.fetch.max(Fetch::Refresh);
+                        }
                         self.max_age = Some(age);
                     }
                     ("max-age", None) => return Err(bad("Cache-Control", "has max-age=SECONDS")),
@@ -80,7 +90,7 @@ impl Controls {
 
     /// Which layers may be read.
     pub(crate) fn read_policy(&self) -> ReadPolicy {
-        let open = !self.bypass && !self.refresh;
+        let open = self.fetch == Fetch::IfNeeded;
         ReadPolicy {
             exact: open,
             semantic: open && !self.exact_only,
@@ -155,15 +165,15 @@ mod tests {
 
     #[test]
     fn no_store_and_mode_off_bypass() {
-        assert!(good(&[("cache-control", "no-store")]).bypass);
-        assert!(good(&[("x-cache-mode", "off")]).bypass);
+        assert_eq!(good(&[("cache-control", "no-store, no-cache")]).fetch, Fetch::Bypass);
+        assert_eq!(good(&[("x-cache-mode", "off")]).fetch, Fetch::Bypass);
     }
 
     #[test]
     fn no_cache_and_max_age_zero_refresh_but_do_not_bypass() {
         for value in ["no-cache", "max-age=0", "private, Max-Age=0"] {
             let controls = good(&[("cache-control", value)]);
-            assert!(controls.refresh && !controls.bypass, "{value}");
+            assert_eq!(controls.fetch, Fetch::Refresh, "{value}");
             assert!(!controls.read_policy().exact, "{value}");
         }
     }
@@ -194,6 +204,6 @@ mod tests {
     #[test]
     fn unknown_directives_are_ignored() {
         let controls = good(&[("cache-control", "min-fresh=5, foo")]);
-        assert!(!controls.bypass && !controls.refresh);
+        assert_eq!(controls.fetch, Fetch::IfNeeded);
     }
 }

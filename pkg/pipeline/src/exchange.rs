@@ -153,7 +153,7 @@ impl Exchange {
 
     /// Signs and appends the record; none where the log is full and the policy is to serve all the same. The exchange is
     /// spent.
-    pub(crate) fn close(&mut self, ending: Ending<'_>) -> Result<Option<Attested>, Fault> {
+    pub(crate) fn close(&mut self, ending: &Ending<'_>) -> Result<Option<Attested>, Fault> {
         let Some(mut state) = self.0.take() else { return Ok(None) };
         state.close(ending)
     }
@@ -246,7 +246,7 @@ impl State {
         Ok(())
     }
 
-    fn close(&mut self, ending: Ending<'_>) -> Result<Option<Attested>, Fault> {
+    fn close(&mut self, ending: &Ending<'_>) -> Result<Option<Attested>, Fault> {
         let (status, outcome) = (ending.status, ending.outcome);
         let draft = self.draft(ending);
         let attested = self.recorder.close(self.opened.take(), &draft)?;
@@ -263,7 +263,7 @@ impl State {
         self.received.elapsed()
     }
 
-    fn draft(&mut self, ending: Ending<'_>) -> Draft {
+    fn draft(&mut self, ending: &Ending<'_>) -> Draft {
         let voice = self.recorder.voice();
         let total = self.received.elapsed();
         let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
@@ -286,8 +286,8 @@ impl State {
         }
     }
 
-    fn facts(&mut self, ending: Ending<'_>) -> Facts {
-        let (caller, response) = (self.caller(), self.response(&ending));
+    fn facts(&mut self, ending: &Ending<'_>) -> Facts {
+        let (caller, response) = (self.caller(), self.response(ending));
         let request = self.request.take().unwrap_or_else(|| self.no_request());
         Facts {
             caller,
@@ -349,7 +349,7 @@ impl Drop for Exchange {
         let (id, cm) = (state.id, state.commit("response", b""));
         let body = Sent::Hashed { cm, bytes };
         let ending = Ending { status, outcome, body, chunks, answer_digest: None, finish: None, usage: None };
-        if let Err(fault) = self.close(ending) {
+        if let Err(fault) = self.close(&ending) {
             tracing::error!(%id, %fault, "a request ended without a record");
         }
     }

@@ -193,7 +193,7 @@ impl Pipeline {
         reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
         let billed = follows.is_none();
         self.count_tokens(judged.usage, billed);
-        let attested = exchange.close(Ending {
+        let attested = exchange.close(&Ending {
             status: whole.status,
             outcome: if whole.status < 400 { Outcome::Complete } else { Outcome::UpstreamError },
             body: Sent::Whole(&whole.body),

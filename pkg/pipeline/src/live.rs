@@ -167,7 +167,9 @@ impl Live {
     /// The provider's body ended by the rules of its protocol.
     fn ended(&mut self) {
         let (last, rest) = self.splitter.finish();
-        last.into_iter().for_each(|run| self.run(run));
+        if let Some(run) = last {
+            self.run(run);
+        }
         if !matches!(self.stage, Stage::Flowing) {
             return;
         }
@@ -238,7 +240,7 @@ impl Live {
         }
         self.exchange.served = answer.map(|answer| answer.model().to_owned());
         let cm = self.sent.clone().finish();
-        self.exchange.close(Ending {
+        self.exchange.close(&Ending {
             status: 200,
             outcome,
             body: Sent::Hashed { cm, bytes: self.bytes },

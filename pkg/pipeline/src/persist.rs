@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PAGE: u32 = 1_000;
 /// How far another replica's durable entry may be behind: well within the promised second.
 const TAIL_EVERY: Duration = Duration::from_millis(250);
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// An entry on its way out, with the keys that seal it.
@@ -80,7 +80,8 @@ impl Carrier {
         let mut batch = Vec::with_capacity(BATCH);
         while self.queue.recv_many(&mut batch, BATCH).await > 0 {
             let weight = batch.iter().map(|out| out.entry.weight() as u64).sum();
-            let rows: Vec<_> = batch.drain(..).map(seal).collect();
+            let rows: Vec<_> = batch.iter().map(seal).collect();
+            batch.clear();
             self.store(&rows).await;
             self.bytes.fetch_sub(weight, Ordering::Relaxed);
             // A closed queue is drained without pauses.
@@ -111,7 +112,7 @@ impl Carrier {
     }
 }
 
-fn seal(out: Outgoing) -> EntryRow {
+fn seal(out: &Outgoing) -> EntryRow {
     let entry = &out.entry;
     EntryRow {
         id: entry.id,

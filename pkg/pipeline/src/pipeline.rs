@@ -246,7 +246,7 @@ impl Pipeline {
         if folded.is_some() {
             exchange.fold(face.status);
         } else {
-            match exchange.close(ending(&face, fault)) {
+            match exchange.close(&ending(&face, fault)) {
                 Ok(attested) => reply::receipt(&mut headers, attested.as_ref()),
                 Err(unrecorded) => return self.unrecorded(head, &unrecorded),
             }

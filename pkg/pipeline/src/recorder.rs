@@ -183,7 +183,9 @@ impl Recorder {
             let mut fold = self.denials.lock();
             (fold.second != now_ms / 1000).then(|| std::mem::take(&mut *fold))
         };
-        due.into_iter().for_each(|fold| self.write_fold(fold));
+        if let Some(fold) = due {
+            self.write_fold(fold);
+        }
         self.write_gap();
         let stats = self.log.stats();
         let oldest = self.log.read_from(stats.shipped_seq, 1, 1).ok().and_then(|records| records.first().cloned());

@@ -80,7 +80,9 @@ impl Pipeline {
         let configured = &self.parts.settings.models;
         if !configured.is_empty() {
             let mut list = ModelList::default();
-            configured.iter().for_each(|model| list.push(model, "signet", 0));
+            for model in configured {
+                list.push(model, "signet", 0);
+            }
             return Ok(list.to_json());
         }
         let ask = Ask {
@@ -95,7 +97,7 @@ impl Pipeline {
         for (provider, answer) in self.parts.fleet.models(&ask, MODELS_MAX).await {
             match answer {
                 Ok((status, body)) if status.as_u16() == 200 => match ModelList::parse(&body) {
-                    Ok(list) => merged = Some(merged.take().unwrap_or_default().merge(list)),
+                    Ok(found) => merged = Some(merged.take().unwrap_or_default().merge(found)),
                     Err(error) => tracing::warn!(%provider, %error, "a model list was left out"),
                 },
                 Ok((status, _)) => tracing::warn!(%provider, %status, "a provider lists no models"),
@@ -103,7 +105,7 @@ impl Pipeline {
             }
         }
         match (merged, last) {
-            (Some(list), _) => Ok(list.to_json()),
+            (Some(union), _) => Ok(union.to_json()),
             (None, Some(fault)) => Err(fault),
             (None, None) => Err(Fault::NotReady("no provider lists its models")),
         }
@@ -117,7 +119,7 @@ impl Pipeline {
         let mut headers = HeaderMap::with_capacity(12);
         reply::common(&mut headers, &exchange, head.request_id.as_str(), false);
         reply::fixed(&mut headers, CONTENT_TYPE, "application/json");
-        let closed = exchange.close(Ending {
+        let closed = exchange.close(&Ending {
             status: 200,
             outcome: Outcome::Complete,
             body: Sent::Whole(&body),

@@ -57,12 +57,12 @@ impl Shipper {
         let until_stop = stop.clone().cancelled_owned();
         tokio::pin!(until_stop);
         loop {
-            let step = tokio::select! {
+            let shipped = tokio::select! {
                 biased;
                 () = &mut until_stop => break,
-                step = self.step(&mut next) => step,
+                shipped = self.step(&mut next) => shipped,
             };
-            if let Err(fatal) = step {
+            if let Err(fatal) = shipped {
                 return fatal;
             }
         }

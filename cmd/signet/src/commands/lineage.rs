@@ -110,7 +110,7 @@ fn verify(args: &VerifyArgs) -> Result<u8> {
             Seen::Log(row) => verifier.log(row),
             Seen::Record(record, beside) => {
                 progress.step();
-                verifier.row(record, beside);
+                verifier.row(record, *beside);
             }
         })?,
     }
@@ -174,7 +174,7 @@ fn text_of(bytes: Vec<u8>) -> Result<String> {
 enum Seen {
     Log(LogRow),
     /// A record, and the copies of its fields that a database keeps beside it.
-    Record(Record, Stored),
+    Record(Record, Box<Stored>),
 }
 
 /// Gives every record of a source, log by log in order: shipped rows first, then what the folder's own log holds beyond
@@ -202,7 +202,7 @@ fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
         let log = Spool::peek(&SpoolConfig::new(&dir))?;
         let from = log.and_then(|log| next.get(&log).copied()).unwrap_or(0);
         signet_spool::read_records(&dir, from, |record| {
-            each(Seen::Record(record, Stored::default()));
+            each(Seen::Record(record, Box::default()));
             ControlFlow::Continue(())
         })?;
     }
@@ -218,7 +218,9 @@ async fn each_row(stores: &Stores, next: &mut BTreeMap<LogId, u64>, each: &mut d
             let page = stores.stored(log, from, PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             from = last.seq + 1;
-            page.into_iter().for_each(|(record, beside)| each(Seen::Record(record, beside)));
+            for (record, beside) in page {
+                each(Seen::Record(record, Box::new(beside)));
+            }
         }
         next.insert(log, from);
     }

@@ -149,13 +149,12 @@ impl Process {
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
     async fn start(&self, apps: &[Arc<App>], migrated: &CancellationToken) -> Result<JoinHandle<()>, Stop> {
-        let secret = match keys::secret_at_hand(&self.config)? {
-            Some(secret) => secret,
-            None => {
-                migrated.cancelled().await;
-                let note = |fault| self.health.note("secret", fault);
-                keys::secret_of_store(&self.config, &*self.stores.keys, note).await?
-            }
+        let secret = if let Some(secret) = keys::secret_at_hand(&self.config)? {
+            secret
+        } else {
+            migrated.cancelled().await;
+            let note = |fault| self.health.note("secret", fault);
+            keys::secret_of_store(&self.config, &*self.stores.keys, note).await?
         };
         let ring = Arc::new(Keyring::new(self.stores.keys.clone(), secret));
         let cache = Arc::new(build::cache(&self.config, self.redis.clone(), ring.clone())?);
@@ -271,9 +270,10 @@ impl Process {
         self.recorder.tick();
         self.recorder.log().sync().context("syncing the lineage log")?;
         if let Some(shipping) = shipping {
-            match tokio::time::timeout(grace, shipping).await {
-                Ok(Ok(end)) => tracing::info!(%end, "stopped"),
-                _ => tracing::warn!("records were not all shipped; they stay in the log"),
+            if let Ok(Ok(end)) = tokio::time::timeout(grace, shipping).await {
+                tracing::info!(%end, "stopped");
+            } else {
+                tracing::warn!("records were not all shipped; they stay in the log");
             }
         }
         self.stores.close().await;

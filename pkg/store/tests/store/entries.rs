@@ -7,7 +7,7 @@ async fn all(store: &Arc<dyn EntryStore>, cursor: u64) -> (Vec<EntryRow>, u64) {
 }
 
 /// What counts: of each key the newest row, the later of equally old ones, where it appeared.
-fn newest(rows: Vec<EntryRow>) -> Vec<EntryRow> {
+fn newest(rows: &[EntryRow]) -> Vec<EntryRow> {
     let beaten = |at: usize, row: &EntryRow| {
         let newer = |(other, rival): (usize, &EntryRow)| {
             rival.key == row.key && (rival.created_ms, other) > (row.created_ms, at)
@@ -62,8 +62,8 @@ pub(crate) async fn a_newer_entry_replaces_an_older_one_and_appears_again(fixtur
     let (_, cursor) = all(&store, 0).await;
     let (newer, same_age) = (entry(1, NOON + 1), entry(2, NOON));
     store.put(&[newer.clone(), same_age.clone()]).await.expect("a write");
-    assert_eq!(newest(all(&store, cursor).await.0), [newer.clone(), same_age.clone()]);
-    assert_eq!(newest(all(&store, 0).await.0), [newer, same_age]);
+    assert_eq!(newest(&all(&store, cursor).await.0), [newer.clone(), same_age.clone()]);
+    assert_eq!(newest(&all(&store, 0).await.0), [newer, same_age]);
 }
 
 pub(crate) async fn an_older_entry_does_not_replace_a_newer_one(fixture: Fixture) {
@@ -71,14 +71,14 @@ pub(crate) async fn an_older_entry_does_not_replace_a_newer_one(fixture: Fixture
     let newer = entry(1, NOON + 5);
     store.put(std::slice::from_ref(&newer)).await.expect("a write");
     store.put(&[entry(1, NOON)]).await.expect("a write");
-    assert_eq!(newest(all(&store, 0).await.0), [newer]);
+    assert_eq!(newest(&all(&store, 0).await.0), [newer]);
 }
 
 pub(crate) async fn a_key_twice_in_one_batch_keeps_the_newest(fixture: Fixture) {
     let store = fixture.stores.entries;
     let last = entry(1, NOON + 9);
     store.put(&[entry(1, NOON), last.clone(), entry(1, NOON + 3)]).await.expect("a write");
-    assert_eq!(newest(all(&store, 0).await.0), [last]);
+    assert_eq!(newest(&all(&store, 0).await.0), [last]);
 }
 
 pub(crate) async fn expired_entries_are_left_out_and_swept(fixture: Fixture) {
@@ -108,5 +108,5 @@ pub(crate) async fn many_writers_of_the_same_keys_do_not_deadlock(fixture: Fixtu
         });
     }
     tasks.join_all().await;
-    assert_eq!(newest(all(&store, 0).await.0).len(), 50);
+    assert_eq!(newest(&all(&store, 0).await.0).len(), 50);
 }
