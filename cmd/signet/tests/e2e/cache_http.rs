@@ -176,7 +176,7 @@ fn what_cannot_be_read_of_the_wishes_is_refused_and_goes_nowhere() {
 
 /// Asks twice what the provider spoils the first time: the second must reach it again.
 #[track_caller]
-fn never_stored(spoilt: Behaviour, stream: bool) {
+fn never_stored(spoilt: &Behaviour, stream: bool) {
     let mock = mock();
     let gateway = Setup::on(&mock).start();
     let request = if stream { streamed("What is a scree?") } else { chat("What is a scree?") };
@@ -194,7 +194,7 @@ fn never_stored(spoilt: Behaviour, stream: bool) {
 fn errors_of_the_provider_are_passed_on_and_never_stored() {
     for status in [400, 401, 404, 429, 500, 503] {
         for stream in [false, true] {
-            never_stored(Behaviour::status(status), stream);
+            never_stored(&Behaviour::status(status), stream);
         }
     }
 }
@@ -203,10 +203,10 @@ fn errors_of_the_provider_are_passed_on_and_never_stored() {
 fn answers_that_are_not_whole_are_never_stored() {
     for stream in [false, true] {
         for fault in [Fault::Length, Fault::CutAfter(3), Fault::RstAfter(3), Fault::NotJson, Fault::CloseBeforeHead] {
-            never_stored(Behaviour::fault(fault), stream);
+            never_stored(&Behaviour::fault(fault), stream);
         }
     }
-    never_stored(Behaviour::fault(Fault::ErrorEvent(2)), true);
+    never_stored(&Behaviour::fault(Fault::ErrorEvent(2)), true);
 }
 
 #[test]
