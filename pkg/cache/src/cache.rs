@@ -212,15 +212,22 @@ impl Cache {
         self.keep_local(entry);
     }
 
-    /// Whether this very entry is held in process.
+    /// Whether this very entry is held in process, and its question is findable.
     pub fn holds(&self, key: &CacheKey, id: EntryId) -> bool {
-        self.local.get(key).is_some_and(|held| held.id == id)
+        self.local.get(key).is_some_and(|held| held.id == id && self.is_findable(&held))
+    }
+
+    /// An entry that came from the shared layer, by its key, is held before its question is.
+    fn is_findable(&self, entry: &Entry) -> bool {
+        entry.question.is_none() || self.semantic.as_ref().is_none_or(|layer| layer.holds(entry.id))
     }
 
     /// Takes in an entry that another process stored, unless ours is newer.
     pub async fn adopt(&self, entry: Entry, now_ms: u64) {
         let ours = self.local.get(&entry.key);
-        let known = ours.is_some_and(|held| held.id == entry.id || held.created_ms > entry.created_ms);
+        let known = ours.is_some_and(|held| {
+            (held.id == entry.id && self.is_findable(&held)) || held.created_ms > entry.created_ms
+        });
         if known || entry.expires_ms <= now_ms {
             return;
         }
