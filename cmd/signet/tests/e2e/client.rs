@@ -115,10 +115,7 @@ pub(crate) struct Head {
 impl Conn {
     #[track_caller]
     pub(crate) fn open(to: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(to).expect("the gateway listens"))
-    }
-
-    pub(crate) fn over(stream: TcpStream) -> Self {
+        let stream = TcpStream::connect(to).expect("the gateway listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
         stream.set_nodelay(true).expect("a socket takes an option");
