@@ -153,7 +153,8 @@ impl Cache {
         if let Some(key) = key
             && let Some(entry) = self.fetch(ask, &key).await
         {
-            return Lookup::Semantic(entry, decision);
+            // An entry that arrived since the exact layers were asked is still the answer to this very request.
+            return if key == *ask.key { Lookup::Exact(entry) } else { Lookup::Semantic(entry, decision) };
         }
         Lookup::Miss(Miss { decision, prepared: Some(prepared) })
     }

@@ -49,6 +49,8 @@ fn every_answer_has_a_record_that_is_found_at_once_and_that_a_client_can_check()
         assert_eq!(record["predicate"]["http"]["status"], answer.status);
         assert_eq!(record["predicate"]["id"], answer.id());
         assert!(answer.header("x-request-id").is_some());
+        let told = answer.header("x-cache");
+        assert!(told.is_none_or(|told| ["EXACT", "MISS", "BYPASS"].contains(&told)), "{told:?}");
         keeper.keep(answer);
     }
     assert_eq!(keeper.kept(), answers.len() - 1, "only the streamed miss has no receipt in its head");
