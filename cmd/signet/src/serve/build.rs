@@ -30,7 +30,8 @@ pub(crate) fn stores(config: &Config) -> Result<Stores> {
         StoreLocation::Sqlite(file) => format!("sqlite://{}", file.display()),
         StoreLocation::Postgres(url) => url.expose().clone(),
     };
-    let mut options = StoreOptions::new(url, &config.data_dir);
+    // The configuration has resolved the path already; joining the data folder again would double a relative one.
+    let mut options = StoreOptions::new(url, "");
     options.direct_url = config.store.direct_url.as_ref().map(|url| url.expose().clone());
     Stores::open(&options).map_err(|error| anyhow!(error).context("store.url"))
 }

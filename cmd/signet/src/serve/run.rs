@@ -196,12 +196,13 @@ impl Process {
         let (tell, told) = tokio::sync::oneshot::channel();
         self.services.spawn(async move {
             migrated.cancelled().await;
-            tail.catch_up(WARM_BUDGET).await;
-            let _gone = tell.send(());
+            tail.warm().await;
+            let rest = tail.catch_up(WARM_BUDGET).await;
+            let _gone = tell.send(rest);
             tail.run(stop).await;
         });
-        if tokio::time::timeout(WARM_BUDGET + WARM_BUDGET, told).await.is_err() {
-            tracing::info!("serving before all stored entries were read");
+        if !matches!(tokio::time::timeout(2 * WARM_BUDGET, told).await, Ok(Ok(true))) {
+            tracing::info!("serving before all stored entries are read");
         }
     }
 
@@ -231,7 +232,7 @@ impl Process {
         self.services.spawn(async move {
             for beat in 0_u32.. {
                 recorder.tick();
-                if beat.is_multiple_of(PROBE_EVERY) {
+                if beat.is_multiple_of(PROBE_EVERY) || health.has_faults() {
                     health.note("store", stores.probe().await.err().map(|fault| fault.to_string()));
                     if let Some(redis) = &redis {
                         health.note("redis", redis.probe().await.err().map(|fault| fault.to_string()));
@@ -291,8 +292,11 @@ fn bound(address: SocketAddr, what: &'static str) -> Result<TcpListener, Stop> {
     signet_http::bind(address).with_context(|| format!("binding {what} = {address}")).map_err(Stop::from)
 }
 
-/// Host names under which the admin listener is reached.
+/// Host names under which the admin listener is reached; none where it listens everywhere, and any name will do.
 fn admin_hosts(address: SocketAddr) -> Vec<String> {
+    if address.ip().is_unspecified() {
+        return Vec::new();
+    }
     let mut hosts = vec![address.ip().to_string()];
     if address.ip().is_loopback() {
         hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
