@@ -174,7 +174,8 @@ impl Cache {
             return Some(entry);
         }
         let entry = self.fetch_shared(ask.partition, key).await.filter(fits)?;
-        self.keep_local(entry.clone());
+        let prepared = self.prepare(&entry).await;
+        self.insert(entry.clone(), prepared);
         Some(entry)
     }
 
@@ -201,9 +202,19 @@ impl Cache {
         Entry::decode(*key, *partition, &plain).ok()
     }
 
+    async fn prepare(&self, entry: &Entry) -> Option<Prepared> {
+        let (layer, text) = (self.semantic.as_ref()?, entry.question.as_deref()?);
+        layer.prepare(&entry.partition, text).await.ok()
+    }
+
+    /// Whether an entry is small enough to be kept, here or anywhere.
+    pub fn takes(&self, entry: &Entry) -> bool {
+        entry.weight() <= self.config.max_entry_bytes
+    }
+
     /// Keeps an entry in process and makes its question findable. Entries over the size limit are left out.
     pub fn insert(&self, entry: Arc<Entry>, prepared: Option<Prepared>) {
-        if entry.weight() > self.config.max_entry_bytes {
+        if !self.takes(&entry) {
             return;
         }
         if let (Some(layer), Some(prepared)) = (self.semantic.as_ref(), prepared) {
@@ -231,10 +242,7 @@ impl Cache {
         if known || entry.expires_ms <= now_ms {
             return;
         }
-        let prepared = match (self.semantic.as_ref(), entry.question.as_deref()) {
-            (Some(layer), Some(text)) => layer.prepare(&entry.partition, text).await.ok(),
-            _ => None,
-        };
+        let prepared = self.prepare(&entry).await;
         self.insert(Arc::new(entry), prepared);
     }
 
