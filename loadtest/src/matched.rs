@@ -197,6 +197,7 @@ fn plan(flags: &Flags, side: &Side, mode: Mode, batch: u64) -> Plan {
     }
     Plan {
         questions: Questions::new(&target, stream, batch),
+        target,
         stream,
         repeat: (mode == Mode::Hit).then_some(HIT_SET),
         cache: if mode == Mode::Hit { "EXACT" } else { "MISS" },
@@ -250,7 +251,7 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
 
 async fn open(flags: &Flags, side: &Side, mode: Mode, concurrency: usize, batch: u64) -> anyhow::Result<Lane> {
     let plan = Arc::new(plan(flags, side, mode, batch));
-    let clients = Client::several(&side.target, concurrency)
+    let clients = Client::several(&plan.target, concurrency)
         .await
         .with_context(|| format!("cannot reach the {} side at {}", side.name, side.target.origin()))?;
     let mut clients = warm(flags, side, &plan, clients).await?;

@@ -10,10 +10,13 @@ use crate::check::{self, Verdict};
 use crate::client::{Client, Failure};
 use crate::prompts::{Question, Questions};
 use crate::stats::{Part, Tally, since};
+use crate::target::Target;
 
 /// What is asked and how it is judged.
 pub(crate) struct Plan {
     pub(crate) questions: Questions,
+    /// Where they go, with the headers that steer the mock.
+    pub(crate) target: Target,
     pub(crate) stream: bool,
     /// Ask the first so many questions over and over; `None` asks every question once.
     pub(crate) repeat: Option<u64>,

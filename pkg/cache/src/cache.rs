@@ -153,7 +153,8 @@ impl Cache {
         if let Some(key) = key
             && let Some(entry) = self.fetch(ask, &key).await
         {
-            return Lookup::Semantic(entry, decision);
+            // An entry that arrived since the exact layers were asked is still the answer to this very request.
+            return if key == *ask.key { Lookup::Exact(entry) } else { Lookup::Semantic(entry, decision) };
         }
         Lookup::Miss(Miss { decision, prepared: Some(prepared) })
     }
@@ -173,7 +174,8 @@ impl Cache {
             return Some(entry);
         }
         let entry = self.fetch_shared(ask.partition, key).await.filter(fits)?;
-        self.keep_local(entry.clone());
+        let prepared = self.prepare(&entry).await;
+        self.insert(entry.clone(), prepared);
         Some(entry)
     }
 
@@ -200,9 +202,19 @@ impl Cache {
         Entry::decode(*key, *partition, &plain).ok()
     }
 
+    async fn prepare(&self, entry: &Entry) -> Option<Prepared> {
+        let (layer, text) = (self.semantic.as_ref()?, entry.question.as_deref()?);
+        layer.prepare(&entry.partition, text).await.ok()
+    }
+
+    /// Whether an entry is small enough to be kept, here or anywhere.
+    pub fn takes(&self, entry: &Entry) -> bool {
+        entry.weight() <= self.config.max_entry_bytes
+    }
+
     /// Keeps an entry in process and makes its question findable. Entries over the size limit are left out.
     pub fn insert(&self, entry: Arc<Entry>, prepared: Option<Prepared>) {
-        if entry.weight() > self.config.max_entry_bytes {
+        if !self.takes(&entry) {
             return;
         }
         if let (Some(layer), Some(prepared)) = (self.semantic.as_ref(), prepared) {
@@ -211,22 +223,26 @@ impl Cache {
         self.keep_local(entry);
     }
 
-    /// Whether this very entry is held in process.
+    /// Whether this very entry is held in process, and its question is findable.
     pub fn holds(&self, key: &CacheKey, id: EntryId) -> bool {
-        self.local.get(key).is_some_and(|held| held.id == id)
+        self.local.get(key).is_some_and(|held| held.id == id && self.is_findable(&held))
+    }
+
+    /// An entry that came from the shared layer, by its key, is held before its question is.
+    fn is_findable(&self, entry: &Entry) -> bool {
+        entry.question.is_none() || self.semantic.as_ref().is_none_or(|layer| layer.holds(entry.id))
     }
 
     /// Takes in an entry that another process stored, unless ours is newer.
     pub async fn adopt(&self, entry: Entry, now_ms: u64) {
         let ours = self.local.get(&entry.key);
-        let known = ours.is_some_and(|held| held.id == entry.id || held.created_ms > entry.created_ms);
+        let known = ours.is_some_and(|held| {
+            (held.id == entry.id && self.is_findable(&held)) || held.created_ms > entry.created_ms
+        });
         if known || entry.expires_ms <= now_ms {
             return;
         }
-        let prepared = match (self.semantic.as_ref(), entry.question.as_deref()) {
-            (Some(layer), Some(text)) => layer.prepare(&entry.partition, text).await.ok(),
-            _ => None,
-        };
+        let prepared = self.prepare(&entry).await;
         self.insert(Arc::new(entry), prepared);
     }
 

@@ -60,6 +60,8 @@ pub trait EntryStore: Send + Sync + 'static {
     /// A row may be returned twice, and superseded rows may be among them; none is ever skipped. The first cursor is 0.
     /// Expired rows are left out.
     async fn since(&self, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), StoreFault>;
+    /// The rows that appeared last, newest first, at most `limit`; expired ones are left out.
+    async fn latest(&self, now_ms: u64, limit: u32) -> Result<Vec<EntryRow>, StoreFault>;
     /// Removes rows that expired before `now_ms`; how many.
     async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault>;
 }

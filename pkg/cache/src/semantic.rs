@@ -190,6 +190,11 @@ impl Semantic {
         }
     }
 
+    /// Whether an entry's question is held.
+    pub fn holds(&self, id: EntryId) -> bool {
+        self.state.read().by_id.contains_key(&id)
+    }
+
     /// Number of questions held.
     pub fn len(&self) -> usize {
         self.state.read().by_id.len()

@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 pub struct AdminConfig {
     /// Bearer token of `/admin/v1`.
     pub token: Arc<Secret<String>>,
-    /// Host names that may stand in the Host header, without port: a page in an operator's browser must not reach this
+    /// Host names that may stand in the Host header, without port; empty: any. A page in an operator's browser must not reach this
     /// listener under a name of its own (DNS rebinding).
     pub hosts: Vec<String>,
 }
@@ -63,7 +63,8 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
 }
 
 async fn known_host(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    if host(request.headers()).is_some_and(|host| admin.config.hosts.iter().any(|known| known == host)) {
+    let hosts = &admin.config.hosts;
+    if hosts.is_empty() || host(request.headers()).is_some_and(|host| hosts.iter().any(|known| known == host)) {
         return next.run(request).await;
     }
     (StatusCode::MISDIRECTED_REQUEST, "unknown host\n").into_response()

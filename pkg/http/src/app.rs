@@ -1,6 +1,6 @@
 //! The routes that callers see.
 
-use crate::body::{self, Announced, Edge};
+use crate::body::{Edge, Inbound};
 use crate::faces;
 use crate::health::Health;
 use axum::Router;
@@ -52,42 +52,32 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 async fn chat(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
-    let (head, body, limit) = take_apart(&app, peer, request);
-    let announced = Announced::of(&head.headers);
-    guarded(&app, head.id, async {
-        let reading = body::read(announced, body, limit);
-        Ok(ready(&app)?.chat(&head, reading).await)
-    })
-    .await
+    let (head, body) = take_apart(&app, peer, request);
+    guarded(&app, head.id, async { Ok(ready(&app)?.chat(&head, body.read()).await) }).await
 }
 
 async fn embeddings(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
-    let (head, body, limit) = take_apart(&app, peer, request);
-    let announced = Announced::of(&head.headers);
-    guarded(&app, head.id, async {
-        let reading = body::read(announced, body, limit);
-        Ok(ready(&app)?.embeddings(&head, reading).await)
-    })
-    .await
+    let (head, body) = take_apart(&app, peer, request);
+    guarded(&app, head.id, async { Ok(ready(&app)?.embeddings(&head, body.read()).await) }).await
 }
 
 async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
-    let (head, ..) = take_apart(&app, peer, request);
+    let (head, _body) = take_apart(&app, peer, request);
     guarded(&app, head.id, async { Ok(ready(&app)?.models(&head).await) }).await
 }
 
 async fn lineage(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
-    let (head, ..) = take_apart(&app, peer, request);
+    let (head, _body) = take_apart(&app, peer, request);
     guarded(&app, head.id, async { Ok(ready(&app)?.lineage(&head, &id).await) }).await
 }
 
 async fn wrong_method(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
-    let (head, ..) = take_apart(&app, peer, request);
+    let (head, _body) = take_apart(&app, peer, request);
     guarded(&app, head.id, async { Ok(ready(&app)?.unknown(&head, &Fault::WrongMethod)) }).await
 }
 
 async fn unknown_url(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
-    let (head, ..) = take_apart(&app, peer, request);
+    let (head, _body) = take_apart(&app, peer, request);
     guarded(&app, head.id, async { Ok(ready(&app)?.unknown(&head, &Fault::UnknownUrl)) }).await
 }
 
@@ -98,7 +88,7 @@ fn ready(app: &App) -> Result<&Arc<Pipeline>, Fault> {
     app.pipeline.get().ok_or(Fault::NotReady("the tenant secret is not available yet"))
 }
 
-fn take_apart(app: &App, peer: SocketAddr, request: Request) -> (Head, Body, u64) {
+fn take_apart(app: &App, peer: SocketAddr, request: Request) -> (Head, Inbound) {
     let (parts, body) = request.into_parts();
     let received_ms = app.clock.now_ms();
     let id = LineageId::generate(received_ms);
@@ -114,7 +104,8 @@ fn take_apart(app: &App, peer: SocketAddr, request: Request) -> (Head, Body, u64
         received: Instant::now(),
         takes_trailers,
     };
-    (head, body, app.max_body_bytes)
+    let body = Inbound::new(&head.headers, body, app.max_body_bytes);
+    (head, body)
 }
 
 fn takes_trailers(headers: &HeaderMap) -> bool {

@@ -11,34 +11,47 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How long and how much of an oversized body is read and thrown away, so that its sender sees the 413 instead of a reset.
+/// How long and how much of an unwanted body is read and thrown away, so that its sender sees the answer and not a reset.
 const DRAIN_FOR: Duration = Duration::from_secs(3);
 const DRAIN_BYTES: u64 = 256 << 20;
 
-/// What a request's head says of its body.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Announced {
+/// A request's body. One that no step has read when the answer is there is thrown away behind it: many clients look for
+/// an answer only after they have sent everything.
+pub(crate) struct Inbound {
+    body: Option<AxumBody>,
     length: Option<u64>,
     /// The sender waits for `100 Continue`, so it has sent nothing yet.
     waits: bool,
+    limit: u64,
 }
 
-impl Announced {
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+impl Inbound {
+    /// The body behind a head; at most `limit` bytes of it are taken.
+    pub(crate) fn new(headers: &HeaderMap, body: AxumBody, limit: u64) -> Self {
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        Self { length, waits: headers.contains_key(EXPECT) }
+        Self { body: Some(body), length, waits: headers.contains_key(EXPECT), limit }
+    }
+
+    /// Reads it whole, copied to its exact size.
+    pub(crate) async fn read(mut self) -> Result<Bytes, BodyFault> {
+        let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
+        if self.length.is_some_and(|length| length > self.limit) {
+            if !self.waits {
+                drain(body).await;
+            }
+            return Err(BodyFault::TooLarge(self.limit));
+        }
+        collect(body, self.length, self.limit).await
     }
 }
 
-/// Reads a request's body whole, copied to its exact size.
-pub(crate) async fn read(announced: Announced, body: AxumBody, limit: u64) -> Result<Bytes, BodyFault> {
-    if announced.length.is_some_and(|length| length > limit) {
-        if !announced.waits {
-            drain(body).await;
+impl Drop for Inbound {
+    fn drop(&mut self) {
+        let unread = self.body.take().filter(|body| !self.waits && !body.is_end_stream());
+        if let (Some(body), Ok(runtime)) = (unread, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(drain(body));
         }
-        return Err(BodyFault::TooLarge(limit));
     }
-    collect(body, announced.length, limit).await
 }
 
 async fn collect(mut body: AxumBody, announced: Option<u64>, limit: u64) -> Result<Bytes, BodyFault> {
@@ -68,7 +81,7 @@ async fn drain(mut body: AxumBody) {
         }
     };
     if tokio::time::timeout(DRAIN_FOR, reading).await.is_err() {
-        tracing::debug!("an oversized body was not read to its end");
+        tracing::debug!("an unwanted body was not read to its end");
     }
 }
 

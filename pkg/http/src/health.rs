@@ -45,6 +45,11 @@ impl Health {
         }
     }
 
+    /// Whether any component has a fault.
+    pub fn has_faults(&self) -> bool {
+        !self.faults.read().is_empty()
+    }
+
     fn readiness(&self, serves: bool, full: bool) -> (StatusCode, Readiness) {
         let status = match (self.is_draining(), serves, full) {
             (true, ..) => "draining",

@@ -256,7 +256,18 @@ impl State {
     }
 
     fn count(&self, status: u16) {
-        self.metrics.request(self.operation.name, status, self.x_cache, self.received.elapsed());
+        let took = self.received.elapsed();
+        self.metrics.request(self.operation.name, status, self.x_cache, took);
+        tracing::debug!(
+            target: "signet::access",
+            lineage_id = %self.id,
+            tenant_id = %self.identity.keys.tenant,
+            route = self.operation.route,
+            status,
+            cache = self.x_cache,
+            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            "answered"
+        );
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

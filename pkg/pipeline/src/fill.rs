@@ -44,6 +44,9 @@ impl Pipeline {
             expires_ms: created_ms.saturating_add(ttl_ms),
             source,
         });
+        if !self.parts.cache.takes(&entry) {
+            return;
+        }
         self.parts.cache.insert(entry.clone(), prepared);
         self.parts.outbox.send(&entry, keys);
         self.parts.metrics.step(Step::Store, started.elapsed());

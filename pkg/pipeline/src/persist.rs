@@ -139,6 +139,19 @@ impl Tail {
         Self { rows, cache, clock, cursor: 0 }
     }
 
+    /// Takes in the newest rows: what was asked last is most likely to be asked next.
+    pub async fn warm(&self) {
+        let now_ms = self.clock.now_ms();
+        match self.rows.latest(now_ms, PAGE).await {
+            Ok(rows) => {
+                for row in rows {
+                    self.adopt(row, now_ms).await;
+                }
+            }
+            Err(fault) => tracing::debug!(%fault, "durable cache entries cannot be read"),
+        }
+    }
+
     /// Reads rows until none are left, a fault occurs or `budget` is used up; whether it reached the end.
     pub async fn catch_up(&mut self, budget: Duration) -> bool {
         let started = Instant::now();

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Refusals before authentication that get a record of their own, a second; further ones fold into one.
 const DENIALS_A_SECOND: u64 = 50;
 
+/// About what the log asks for one request: with less room the next one is refused.
+const ROOM: u64 = 8 << 10;
+
 /// What every record of this process says of it.
 #[derive(Debug, Clone)]
 pub struct Voice {
@@ -93,7 +96,7 @@ impl Recorder {
 
     /// Whether a full log refuses requests now.
     pub fn is_refusing(&self) -> bool {
-        !self.voice.degrade && self.log.stats().bytes >= self.log.bound()
+        !self.voice.degrade && self.log.stats().bytes.saturating_add(ROOM) > self.log.bound()
     }
 
     /// Makes it known that a request is about to go upstream; room for its record is reserved.

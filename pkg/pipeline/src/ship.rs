@@ -26,7 +26,7 @@ const BACKOFF: [Duration; 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShipEnd {
     /// Told to, with everything shipped or the time for it over.
-    #[error("stopped with {left} records not in the database; they stay in the log")]
+    #[error("{left} records are not in the database and stay in the log")]
     Stopped {
         /// Records that the database does not hold yet.
         left: u64,

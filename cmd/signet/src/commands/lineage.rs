@@ -32,12 +32,21 @@ pub(crate) enum LineageCommand {
 
 #[derive(Args)]
 pub(crate) struct Source {
-    /// A data folder: its database and what is not in it yet.
-    #[arg(long, env = "SIGNET_DATA", default_value = "./signet-data")]
-    data: PathBuf,
-    /// A database instead, as a postgres:// or sqlite:// URL.
+    /// A data folder: its database and what is not in it yet; ./signet-data if nothing else is given.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// A database, as a postgres:// or sqlite:// URL. With a data folder beside it: and what only its log holds yet.
     #[arg(long)]
     db: Option<String>,
+    /// The data folder of the environment.
+    #[arg(long, env = "SIGNET_DATA", default_value = "./signet-data", hide = true)]
+    default_data: PathBuf,
+}
+
+impl Source {
+    fn folder(&self) -> &Path {
+        self.data.as_ref().unwrap_or(&self.default_data)
+    }
 }
 
 #[derive(Args)]
@@ -159,7 +168,7 @@ fn export(source: &Source) -> Result<u8> {
 }
 
 fn keys(source: &Source) -> Result<u8> {
-    let file = source.data.join("lineage.key");
+    let file = source.folder().join("lineage.key");
     let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
     let signer = Signer::from_pkcs8(&bytes).with_context(|| format!("reading the key in {}", file.display()))?;
     say(&signer.public_key().to_pem());
@@ -181,20 +190,18 @@ enum Seen {
 /// them.
 fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (url, folder) = match &source.db {
-        Some(url) => (url.clone(), None),
-        None => ("sqlite://signet.db".to_owned(), Some(source.data.as_path())),
-    };
-    let database = folder.is_none_or(|folder| folder.join("signet.db").exists());
+    let folder = if source.db.is_some() { source.data.as_deref() } else { Some(source.folder()) };
+    let url = source.db.clone().unwrap_or_else(|| "sqlite://signet.db".to_owned());
+    let database = source.db.is_some() || source.folder().join("signet.db").exists();
     let spool = folder.map(|folder| folder.join("lineage")).filter(|dir| dir.exists());
     if !database && spool.is_none() {
-        bail!("{} holds no lineage", source.data.display());
+        bail!("{} holds no lineage", source.folder().display());
     }
     let mut next: BTreeMap<LogId, u64> = BTreeMap::new();
     if database {
         let stores = {
             let _inside = runtime.enter();
-            Stores::open_read_only(&StoreOptions::new(url, &source.data))?
+            Stores::open_read_only(&StoreOptions::new(url, source.folder()))?
         };
         runtime.block_on(each_row(&stores, &mut next, each))?;
     }

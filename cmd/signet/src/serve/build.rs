@@ -1,7 +1,7 @@
 //! From a valid configuration to the parts of a gateway.
 
 use anyhow::{Context, Result, anyhow};
-use signet_cache::{Cache, Embedder, ExactStore, Keyring, Mode, Semantic, SemanticConfig};
+use signet_cache::{Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig};
 use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Policy, Signer};
@@ -30,7 +30,8 @@ pub(crate) fn stores(config: &Config) -> Result<Stores> {
         StoreLocation::Sqlite(file) => format!("sqlite://{}", file.display()),
         StoreLocation::Postgres(url) => url.expose().clone(),
     };
-    let mut options = StoreOptions::new(url, &config.data_dir);
+    // The configuration has resolved the path already; joining the data folder again would double a relative one.
+    let mut options = StoreOptions::new(url, "");
     options.direct_url = config.store.direct_url.as_ref().map(|url| url.expose().clone());
     Stores::open(&options).map_err(|error| anyhow!(error).context("store.url"))
 }
@@ -42,8 +43,9 @@ pub(crate) fn redis(config: &Config) -> Result<Option<Arc<RedisExactStore>>> {
     RedisExactStore::open(redis).map(|store| Some(Arc::new(store))).context("redis.url")
 }
 
-pub(crate) fn fleet(config: &Config) -> Result<Fleet> {
-    let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
+/// Providers and routes, and the providers once more for the care of their connections.
+pub(crate) fn fleet(config: &Config) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> {
+    let mut providers = Vec::new();
     for provider in &config.providers {
         let mut built = ProviderConfig::new(provider.name.clone(), provider.base_url.clone());
         built.api_key.clone_from(&provider.api_key);
@@ -60,7 +62,8 @@ pub(crate) fn fleet(config: &Config) -> Result<Fleet> {
         name: model.name.clone(),
         targets: model.targets.iter().map(|target| (target.provider.clone(), target.model.clone())).collect(),
     };
-    Ok(Fleet::new(providers, config.models.iter().map(route).collect())?)
+    let named = providers.iter().map(|provider: &Arc<HttpProvider>| provider.clone() as Arc<dyn Provider>).collect();
+    Ok((Fleet::new(named, config.models.iter().map(route).collect())?, providers))
 }
 
 pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>, signer: Signer) -> Recorder {
@@ -99,6 +102,8 @@ fn semantic(config: &Config) -> Result<Option<Semantic>> {
     let max_entries = config.semantic.max_entries;
     let settings = SemanticConfig { mode, floor: config.semantic.similarity_min, max_entries };
     let index = Arc::new(FlatIndex::new(max_entries));
+    // Builds the word lists now, so that the first request does not.
+    drop(Question::read("What is a cache?"));
     Ok(Some(Semantic::new(settings, embedder(config)?, index)))
 }
 
@@ -150,7 +155,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         settings,
         cache: built.cache,
         keys: built.keys,
-        fleet: Arc::new(fleet(config)?),
+        fleet: Arc::new(fleet(config)?.0),
         recorder: built.recorder,
         records: built.stores.records,
         limiter: limiter(config)?,

@@ -13,6 +13,7 @@ use signet_config::Config;
 use signet_http::{AdminConfig, App, Health, Lane, admin_router, router};
 use signet_lineage::{LogRow, PublicKey};
 use signet_pipeline::{Carrier, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
+use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
 use signet_store::Stores;
 use signet_telemetry::Metrics;
@@ -27,6 +28,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 const TICK: Duration = Duration::from_millis(500);
+const CLOSE_IDLE_EVERY: Duration = Duration::from_secs(30);
 const PROBE_EVERY: u32 = 4;
 const MIGRATE_RETRY: Duration = Duration::from_secs(1);
 /// How long the first start waits for stored entries before it serves: they go on arriving afterwards.
@@ -59,6 +61,9 @@ struct Bound {
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
 pub(crate) fn serve(config: Config) -> Result<(), Stop> {
     build::fleet(&config).map_err(Stop::config)?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     let _folder = folder::take(&config.data_dir, config.server.lock_wait)?;
     let services = runtime("services", 1)?;
     let lanes = Lanes::start()?;
@@ -171,9 +176,10 @@ impl Process {
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
-        for app in apps {
-            let fleet = build::fleet(&self.config)?;
+        for (app, lane) in apps.iter().zip(&self.lanes) {
+            let (fleet, providers) = build::fleet(&self.config)?;
             drop(app.pipeline.set(Arc::new(pipeline.beside(Arc::new(fleet)))));
+            lane.spawn(close_idle(providers, self.stop.clone()));
         }
         Ok(carrying)
     }
@@ -190,12 +196,13 @@ impl Process {
         let (tell, told) = tokio::sync::oneshot::channel();
         self.services.spawn(async move {
             migrated.cancelled().await;
-            tail.catch_up(WARM_BUDGET).await;
-            let _gone = tell.send(());
+            tail.warm().await;
+            let rest = tail.catch_up(WARM_BUDGET).await;
+            let _gone = tell.send(rest);
             tail.run(stop).await;
         });
-        if tokio::time::timeout(WARM_BUDGET + WARM_BUDGET, told).await.is_err() {
-            tracing::info!("serving before all stored entries were read");
+        if !matches!(tokio::time::timeout(2 * WARM_BUDGET, told).await, Ok(Ok(true))) {
+            tracing::info!("serving before all stored entries are read");
         }
     }
 
@@ -225,7 +232,7 @@ impl Process {
         self.services.spawn(async move {
             for beat in 0_u32.. {
                 recorder.tick();
-                if beat.is_multiple_of(PROBE_EVERY) {
+                if beat.is_multiple_of(PROBE_EVERY) || health.has_faults() {
                     health.note("store", stores.probe().await.err().map(|fault| fault.to_string()));
                     if let Some(redis) = &redis {
                         health.note("redis", redis.probe().await.err().map(|fault| fault.to_string()));
@@ -285,8 +292,11 @@ fn bound(address: SocketAddr, what: &'static str) -> Result<TcpListener, Stop> {
     signet_http::bind(address).with_context(|| format!("binding {what} = {address}")).map_err(Stop::from)
 }
 
-/// Host names under which the admin listener is reached.
+/// Host names under which the admin listener is reached; none where it listens everywhere, and any name will do.
 fn admin_hosts(address: SocketAddr) -> Vec<String> {
+    if address.ip().is_unspecified() {
+        return Vec::new();
+    }
     let mut hosts = vec![address.ip().to_string()];
     if address.ip().is_loopback() {
         hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
@@ -301,6 +311,15 @@ async fn migrate(stores: Stores, health: Arc<Health>, done: CancellationToken) {
     }
     health.note("store", None);
     done.cancel();
+}
+
+/// Closes upstream connections that have rested too long, so that it is rarely the provider who does.
+async fn close_idle(providers: Vec<Arc<HttpProvider>>, stop: CancellationToken) {
+    while tokio::time::timeout(CLOSE_IDLE_EVERY, stop.cancelled()).await.is_err() {
+        for provider in &providers {
+            provider.close_idle();
+        }
+    }
 }
 
 async fn signalled() {

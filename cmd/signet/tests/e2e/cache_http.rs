@@ -129,7 +129,8 @@ fn an_entry_lives_as_long_as_its_caller_asked() {
     eventually("the end of the entry", || {
         let answer = gateway.chat(&request, &[("Cache-Control", "only-if-cached")]);
         if answer.status == 200 {
-            assert!(answer.need("cache-status").ends_with("ttl=0"), "{}", answer.need("cache-status"));
+            let status = answer.need("cache-status");
+            assert!(status.ends_with("ttl=0") || status.ends_with("ttl=1"), "{status}");
         }
         (answer.status == 504).then_some(())
     });
@@ -176,7 +177,7 @@ fn what_cannot_be_read_of_the_wishes_is_refused_and_goes_nowhere() {
 
 /// Asks twice what the provider spoils the first time: the second must reach it again.
 #[track_caller]
-fn never_stored(spoilt: Behaviour, stream: bool) {
+fn never_stored(spoilt: &Behaviour, stream: bool) {
     let mock = mock();
     let gateway = Setup::on(&mock).start();
     let request = if stream { streamed("What is a scree?") } else { chat("What is a scree?") };
@@ -194,7 +195,7 @@ fn never_stored(spoilt: Behaviour, stream: bool) {
 fn errors_of_the_provider_are_passed_on_and_never_stored() {
     for status in [400, 401, 404, 429, 500, 503] {
         for stream in [false, true] {
-            never_stored(Behaviour::status(status), stream);
+            never_stored(&Behaviour::status(status), stream);
         }
     }
 }
@@ -203,10 +204,10 @@ fn errors_of_the_provider_are_passed_on_and_never_stored() {
 fn answers_that_are_not_whole_are_never_stored() {
     for stream in [false, true] {
         for fault in [Fault::Length, Fault::CutAfter(3), Fault::RstAfter(3), Fault::NotJson, Fault::CloseBeforeHead] {
-            never_stored(Behaviour::fault(fault), stream);
+            never_stored(&Behaviour::fault(fault), stream);
         }
     }
-    never_stored(Behaviour::fault(Fault::ErrorEvent(2)), true);
+    never_stored(&Behaviour::fault(Fault::ErrorEvent(2)), true);
 }
 
 #[test]

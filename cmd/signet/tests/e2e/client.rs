@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// No answer of these tests takes longer, so that a hang is a failure and not a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 type Fields = Vec<(String, String)>;
 
@@ -115,10 +115,7 @@ pub(crate) struct Head {
 impl Conn {
     #[track_caller]
     pub(crate) fn open(to: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(to).expect("the gateway listens"))
-    }
-
-    pub(crate) fn over(stream: TcpStream) -> Self {
+        let stream = TcpStream::connect(to).expect("the gateway listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
         stream.set_nodelay(true).expect("a socket takes an option");
@@ -219,19 +216,16 @@ impl Conn {
 
 /// A request's bytes. A body has its length announced unless a header says how it comes.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut out = format!("{method} {path} HTTP/1.1\r\n");
+    let mut lines = vec![format!("{method} {path} HTTP/1.1")];
     let told = |name: &str| headers.iter().any(|(held, _)| held.eq_ignore_ascii_case(name));
     if !told("host") {
-        out.push_str("Host: 127.0.0.1\r\n");
+        lines.push("Host: 127.0.0.1".to_owned());
     }
     if !told("transfer-encoding") && !told("content-length") {
-        out.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        lines.push(format!("Content-Length: {}", body.len()));
     }
-    for (name, value) in headers {
-        out.push_str(&format!("{name}: {value}\r\n"));
-    }
-    out.push_str("\r\n");
-    [out.as_bytes(), body].concat()
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    [lines.join("\r\n").as_bytes(), b"\r\n\r\n", body].concat()
 }
 
 /// One request on a connection of its own.

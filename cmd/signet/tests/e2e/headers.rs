@@ -143,3 +143,40 @@ fn idle_connections_that_the_provider_closed_cost_no_request() {
     }
     assert_eq!(mock.counts().requests, 20);
 }
+
+#[test]
+fn a_provider_over_tls_and_http2_is_asked_on_a_connection_that_stays() {
+    let behaviour = Behaviour { chunks: Some(6), ..Behaviour::default() };
+    let mock = MockUpstream::start(Config { tls: true, h2: true, behaviour, ..Config::default() }).expect("a port");
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let trusted = folder.path().join("ca.pem");
+    std::fs::write(&trusted, mock.ca_pem().expect("it serves TLS")).expect("a file");
+    let gateway = Setup::on(&mock).env("SSL_CERT_FILE", trusted.to_str().expect("plain")).start();
+    for n in 0..5 {
+        let prompt = format!("What is fish {n}?");
+        let answer = gateway.chat(&chat(&prompt), &[("X-Cache-Mode", "off")]);
+        assert_eq!(answer.said(), signet_mock::answer_text(&prompt));
+        let stream = gateway.chat(&crate::gateway::streamed(&prompt), &[("X-Cache-Mode", "off")]);
+        assert_eq!(stream.streamed(), signet_mock::answer_text(&prompt));
+    }
+    let counts = mock.counts();
+    // Each core that serves has a connection of its own.
+    let cores = std::thread::available_parallelism().expect("a number of cores").get() as u64;
+    assert!(counts.requests == 10 && counts.connections <= cores, "{counts:?}");
+    let other = MockUpstream::start(Config { tls: true, ..Config::default() }).expect("a port");
+    std::fs::write(&trusted, other.ca_pem().expect("it serves TLS")).expect("a file");
+    let untrusting = Setup::on(&mock).env("SSL_CERT_FILE", trusted.to_str().expect("plain")).start();
+    let answer = untrusting.chat(&chat("What is a carp?"), &[]);
+    assert!(answer.refusal(502)["message"].as_str().is_some_and(|text| text.contains("TLS")), "{}", answer.text());
+}
+
+#[test]
+fn an_open_gateway_is_one_tenant_on_any_address_and_a_keyed_one_stays_on_loopback() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("auth.mode", "open").set("server.listen", "0.0.0.0:0").start();
+    gateway.chat(&chat("What is a perch?"), &[("Authorization", "Bearer a")]).is(200, "MISS");
+    gateway.chat(&chat("What is a perch?"), &[]).is(200, "EXACT");
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let out = Setup::on(&mock).set("server.listen", "0.0.0.0:0").run(folder.path());
+    assert_eq!(out.status.code(), Some(78), "{}", String::from_utf8_lossy(&out.stderr));
+}

@@ -172,6 +172,74 @@ fn replicas_that_start_at_once_on_an_empty_database_agree() {
 }
 
 #[test]
+fn behind_a_pooler_in_transaction_mode_it_serves_ships_and_shares() {
+    let mock = mock();
+    let direct = fresh_database();
+    let (_, database) = direct.rsplit_once('/').expect("a URL with a database");
+    let pooler = told("SIGNET_TEST_PGBOUNCER_URL");
+    let (pooler, _) = pooler.rsplit_once('/').expect("a URL with a database");
+    let url = format!("{pooler}/{database}");
+    let setup = Setup::on(&mock).on_services(&url, None).env("DIRECT", &direct).set("store.direct_url_env", "DIRECT");
+    let (one, two) = (setup.start(), setup.start());
+    let first = one.chat(&chat("What is the capital of Kenya?"), &[]);
+    known_by(&two, "What is the capital of Kenya?", "EXACT", &first.id());
+    let mut keeper = Keeper::of(&one.data);
+    keeper.keep(&first);
+    shipped(&one);
+    let mine = sql(&direct, "SELECT count(*) FROM lineage_entry WHERE kind = 'request'");
+    assert!(mine.parse::<u64>().is_ok_and(|rows| rows >= 2), "{mine}");
+    drop((one.stop(), two.stop()));
+}
+
+/// A gateway whose store is away and whose log takes little.
+fn nearly_full(mock: &MockUpstream, secret: &std::path::Path) -> Setup {
+    fs::write(secret, "5".repeat(64)).expect("a file");
+    let url = format!("postgres://signet:x@{}/none", free_address());
+    let setup = Setup::on(mock).on_services(&url, None).set("lineage.spool_max_bytes", "100000");
+    setup.set("auth.secret_file", secret.to_str().expect("plain"))
+}
+
+#[test]
+fn a_full_log_refuses_before_it_spends_and_says_that_it_is_not_ready() {
+    let mock = mock();
+    let folder = TempDir::new().expect("a folder");
+    let gateway = nearly_full(&mock, &folder.path().join("secret")).start();
+    let mut keeper = Keeper::of(&gateway.data);
+    let mut answered = 0;
+    // The first refusals may still have records of their own; then not even those are promised.
+    let refused = eventually("a full log", || {
+        let answer = gateway.chat(&chat("What is a reed?"), &[("X-Cache-Mode", "off")]);
+        keeper.keep(&answer);
+        answered += u64::from(answer.status == 200);
+        answer.header("lineage-id").is_none().then_some(answer)
+    });
+    assert_eq!(refused.refusal(503)["code"], "lineage_unavailable");
+    assert!(refused.need("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    let calls = mock.counts().requests;
+    assert_eq!(answered, calls);
+    gateway.chat(&chat("What is a rush?"), &[]).refusal(503);
+    assert_eq!(mock.counts().requests, calls);
+    let ready = gateway.get("/readyz");
+    assert_eq!((ready.status, ready.json()["status"].as_str()), (503, Some("lineage_full")));
+    assert_eq!(gateway.get("/healthz").status, 200);
+    keeper.accepts(&gateway.data);
+}
+
+#[test]
+fn where_the_operator_prefers_it_a_full_log_serves_and_signs_the_gap() {
+    let mock = mock();
+    let folder = TempDir::new().expect("a folder");
+    let setup = nearly_full(&mock, &folder.path().join("secret"));
+    let gateway = setup.set("lineage.on_full", "degrade").start();
+    eventually("an answer without a receipt", || {
+        let answer = gateway.chat(&chat("What is a sedge?"), &[("X-Cache-Mode", "off")]);
+        answer.is(200, "BYPASS");
+        answer.header("lineage-receipt").is_none().then_some(())
+    });
+    assert_eq!(gateway.get("/readyz").status, 200);
+}
+
+#[test]
 fn a_password_never_shows_in_logs_health_or_answers() {
     let mock = mock();
     let url = format!("postgres://signet:hunter2hunter2@{}/none", free_address());

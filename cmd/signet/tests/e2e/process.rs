@@ -32,6 +32,19 @@ fn a_running_stream_completes_after_sigterm_and_its_record_is_kept() {
 }
 
 #[test]
+fn a_log_in_memory_is_shipped_to_its_last_record_before_the_end() {
+    let mock = mock_with(Behaviour { chunks: Some(40), chunk_ms: Some(50), ..Behaviour::default() });
+    let gateway = Setup::on(&mock).set("lineage.mode", "memory").start();
+    let mut keeper = Keeper::of(&gateway.data);
+    let mut conn = gateway.begin(&streamed("What is a water table?"), &[("TE", "trailers")]);
+    let head = conn.head().expect("a head");
+    gateway.signal(Signal::TERM);
+    keeper.keep(&conn.rest(head));
+    assert_eq!(keeper.kept(), 1);
+    keeper.accepts(&gateway.ended().path);
+}
+
+#[test]
 fn connections_without_a_request_do_not_hold_up_the_end() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();

@@ -111,6 +111,24 @@ fn a_caller_may_leave_semantic_answers_out_and_cannot_make_them_easier() {
 }
 
 #[test]
+fn a_caller_may_raise_the_floor_above_what_a_neighbour_reaches() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("semantic.similarity_min", "0.8").start();
+    let (stored, near) = ("How do heat pumps work?", "How does a heat pump work?");
+    gateway.chat(&chat(stored), &[]).is(200, "MISS");
+    let hit = gateway.chat(&chat(near), &[]);
+    hit.is(200, "SEMANTIC");
+    assert!(hit.need("cache-status").contains("detail=vector"));
+    let similarity: f32 = hit.need("x-cache-similarity").parse().expect("a number");
+    assert!((0.8..0.97).contains(&similarity), "{similarity}");
+    let record = gateway.record(&hit.id());
+    assert_eq!(record["predicate"]["cache"]["tier"], "vector");
+    assert!(record["predicate"]["cache"]["score_e6"].as_u64().is_some_and(|score| score >= 800_000));
+    gateway.chat(&chat(near), &[("X-Cache-Similarity-Min", "0.97"), ("Cache-Control", "only-if-cached")]).refusal(504);
+    gateway.chat(&chat(near), &[("X-Cache-Similarity-Min", "0.1")]).is(200, "SEMANTIC");
+}
+
+#[test]
 fn a_semantic_hit_never_prolongs_the_life_of_its_source() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();

@@ -133,8 +133,8 @@ impl Redis {
     /// The first line of the reply.
     fn command(&self, words: &[&str]) -> Option<String> {
         let mut stream = TcpStream::connect(self.addr).ok()?;
-        let mut text = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| text.push_str(&format!("${}\r\n{word}\r\n", word.len())));
+        let words: Vec<_> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        let text = format!("*{}\r\n{}", words.len(), words.concat());
         stream.write_all(text.as_bytes()).ok()?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).ok()?;

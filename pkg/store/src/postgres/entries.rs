@@ -38,6 +38,9 @@ const SINCE: &str = concat!(
     ORDER BY appeared LIMIT $3"
 );
 
+const LATEST: &str =
+    concat!("SELECT ", entry_columns!(), " FROM cache_entry WHERE expires_ms > $1 ORDER BY appeared DESC LIMIT $2");
+
 // In key order, as PUT: two replicas that meet wait for each other, they never deadlock.
 const SWEEP_SOME: &str = "\
 DELETE FROM cache_entry WHERE key IN
@@ -59,6 +62,17 @@ impl EntryStore for PgStore {
             Box::pin(async move {
                 let ask = unnamed(SINCE).bind(after).bind(now).bind(i64::from(limit));
                 to_entries(&ask.fetch_all(conn).await?, cursor)
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn latest(&self, now_ms: u64, limit: u32) -> Result<Vec<EntryRow>, StoreFault> {
+        let now = to_i64(now_ms)?;
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let ask = unnamed(LATEST).bind(now).bind(i64::from(limit));
+                Ok(to_entries(&ask.fetch_all(conn).await?, 0)?.0)
             })
         });
         Ok(work.await?)

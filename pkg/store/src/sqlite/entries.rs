@@ -21,6 +21,9 @@ const SINCE: &str = concat!(
     " FROM cache_entry WHERE appeared > $1 AND expires_ms > $2 ORDER BY appeared LIMIT $3"
 );
 
+const LATEST: &str =
+    concat!("SELECT ", entry_columns!(), " FROM cache_entry WHERE expires_ms > $1 ORDER BY appeared DESC LIMIT $2");
+
 #[async_trait]
 impl EntryStore for SqliteStore {
     async fn put(&self, rows: &[EntryRow]) -> Result<(), StoreFault> {
@@ -34,6 +37,17 @@ impl EntryStore for SqliteStore {
             Box::pin(async move {
                 let ask = sqlx::query(SINCE).bind(after).bind(now).bind(i64::from(limit));
                 to_entries(&ask.fetch_all(conn).await?, cursor)
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn latest(&self, now_ms: u64, limit: u32) -> Result<Vec<EntryRow>, StoreFault> {
+        let now = to_i64(now_ms)?;
+        let work = self.read(move |conn| {
+            Box::pin(async move {
+                let ask = sqlx::query(LATEST).bind(now).bind(i64::from(limit));
+                Ok(to_entries(&ask.fetch_all(conn).await?, 0)?.0)
             })
         });
         Ok(work.await?)

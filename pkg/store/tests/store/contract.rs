@@ -44,6 +44,7 @@ macro_rules! entry_store_contract {
             pages_cover_everything_once
             a_newer_entry_replaces_an_older_one_and_appears_again
             an_older_entry_does_not_replace_a_newer_one
+            the_latest_come_first
             a_key_twice_in_one_batch_keeps_the_newest
             expired_entries_are_left_out_and_swept
             many_writers_of_the_same_keys_do_not_deadlock

@@ -81,6 +81,16 @@ pub(crate) async fn a_key_twice_in_one_batch_keeps_the_newest(fixture: Fixture) 
     assert_eq!(newest(&all(&store, 0).await.0), [last]);
 }
 
+pub(crate) async fn the_latest_come_first(fixture: Fixture) {
+    let store = fixture.stores.entries;
+    let rows: Vec<_> = (0..5).map(|n| entry(n, NOON)).collect();
+    for row in &rows {
+        store.put(std::slice::from_ref(row)).await.expect("a write");
+    }
+    let latest = store.latest(NOON, 2).await.expect("a read");
+    assert_eq!(latest, [rows[4].clone(), rows[3].clone()]);
+}
+
 pub(crate) async fn expired_entries_are_left_out_and_swept(fixture: Fixture) {
     let store = fixture.stores.entries;
     let fresh = entry(2, NOON);
