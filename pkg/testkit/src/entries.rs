@@ -41,6 +41,13 @@ impl EntryStore for MemoryEntryStore {
         Ok((page.into_iter().map(|(_, row)| row.clone()).collect(), behind))
     }
 
+    async fn latest(&self, now_ms: u64, limit: u32) -> Result<Vec<EntryRow>, StoreFault> {
+        self.switch.pass().await?;
+        let all = self.rows.lock();
+        let alive = all.held.iter().rev().filter(|(_, row)| row.expires_ms > now_ms);
+        Ok(alive.take(limit as usize).map(|(_, row)| row.clone()).collect())
+    }
+
     async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault> {
         self.switch.pass().await?;
         let mut all = self.rows.lock();

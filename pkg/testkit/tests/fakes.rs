@@ -64,6 +64,8 @@ async fn rows_come_in_the_order_of_their_appearance_without_gaps_and_without_exp
     let (rest, cursor) = store.since(cursor, 5, 10).await.expect("an answer");
     assert_eq!(rest, [row(2, 9), row(4, 9)]);
     assert_eq!(store.since(cursor, 5, 10).await.expect("an answer"), (vec![], cursor));
+    assert_eq!(store.latest(5, 2).await.expect("an answer"), [row(4, 9), row(2, 9)]);
+    assert_eq!(store.latest(4, 9).await.expect("an answer").len(), 4);
 }
 
 #[tokio::test]
