@@ -107,8 +107,13 @@ impl Entry {
         let id = EntryId::from_bytes(from.array()?);
         let (created_ms, expires_ms) = (from.u64()?, from.u64()?);
         let source = Source::decode(&mut from)?;
-        let has_question = from.byte()? == 1;
+        let has_question = from.byte()?;
         let question = String::from_utf8(from.text()?.to_vec()).map_err(|_| EntryFault("question"))?;
+        let question = match has_question {
+            0 if question.is_empty() => None,
+            1 => Some(question),
+            _ => return Err(EntryFault("question")),
+        };
         let body = from.text()?;
         if !from.0.is_empty() {
             return Err(EntryFault("trailing bytes"));
@@ -118,7 +123,6 @@ impl Entry {
             JSON => Stored::Json(Bytes::copy_from_slice(body)),
             _ => return Err(EntryFault("kind")),
         };
-        let question = has_question.then_some(question);
         Ok(Self { id, key, partition, body, question, created_ms, expires_ms, source })
     }
 }
