@@ -10,7 +10,7 @@ use crate::ports::{Embedder, Place, VectorIndex};
 use crate::question::{Ineligible, Question};
 use parking_lot::RwLock;
 use signet_types::EntryId;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Words = ([u8; 32], [u8; 32]);
@@ -45,7 +45,7 @@ pub struct SemanticConfig {
 /// What was decided, as it was decided; rides in the record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
-    /// `same-words` or `vector` where a candidate passed.
+    /// `same-words` or `vector` where a candidate passed and its answer could still be had.
     pub tier: Option<&'static str>,
     /// Similarity of the best candidate, passed or refused.
     pub similarity: Option<f32>,
@@ -72,13 +72,16 @@ struct Held {
     prepared: Prepared,
     key: CacheKey,
     expires_ms: u64,
+    age: u64,
 }
 
 #[derive(Default)]
 struct State {
     by_id: Map<EntryId, Held>,
     by_words: Map<Words, EntryId>,
-    order: VecDeque<EntryId>,
+    /// Every question held, in the order of the insertions.
+    by_age: BTreeMap<u64, EntryId>,
+    insertions: u64,
 }
 
 /// The layer.
@@ -157,35 +160,33 @@ impl Semantic {
     }
 
     /// Makes an answered question findable. An older question of the same words in the same partition gives way.
+    ///
+    /// The index changes under the lock of the questions: otherwise a question could be evicted between its two insertions
+    /// and leave its vector behind for good.
     pub fn insert(&self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
-        let mut leaving = Vec::new();
-        let vector = prepared.vector.clone();
-        let place = prepared.place;
-        {
-            let mut state = self.state.write();
-            if let Some(before) = state.by_words.insert(prepared.words, id) {
-                leaving.extend(state.forget(before));
-            }
-            state.by_id.insert(id, Held { prepared, key, expires_ms });
-            state.order.push_back(id);
-            while state.by_id.len() > self.config.max_entries {
-                let Some(oldest) = state.order.pop_front() else { break };
-                leaving.extend(state.forget(oldest));
-            }
-            state.trim_order();
+        let (place, vector) = (prepared.place, prepared.vector.clone());
+        let mut state = self.state.write();
+        let before = state.by_words.get(&prepared.words).copied();
+        for gone in before.into_iter().chain([id]) {
+            self.drop_held(&mut state, gone);
         }
-        for (gone, from) in leaving {
-            self.index.remove(&from, gone);
+        state.add(id, key, expires_ms, prepared);
+        while state.by_id.len() > self.config.max_entries {
+            let Some(oldest) = state.by_age.first_key_value().map(|(_, &id)| id) else { break };
+            self.drop_held(&mut state, oldest);
         }
-        if let Some(vector) = vector {
+        if let Some(vector) = vector.filter(|_| state.by_id.contains_key(&id)) {
             self.index.insert(&place, id, &vector);
         }
     }
 
     /// Forgets a question.
     pub fn remove(&self, id: EntryId) {
-        let gone = self.state.write().forget(id);
-        if let Some((id, place)) = gone {
+        self.drop_held(&mut self.state.write(), id);
+    }
+
+    fn drop_held(&self, state: &mut State, id: EntryId) {
+        if let Some(place) = state.forget(id) {
             self.index.remove(&place, id);
         }
     }
@@ -225,19 +226,18 @@ fn judge_held(asked: &Prepared, held: &Held, similarity: f32, now_ms: u64, out: 
 }
 
 impl State {
-    fn forget(&mut self, id: EntryId) -> Option<(EntryId, Place)> {
-        let held = self.by_id.remove(&id)?;
-        if self.by_words.get(&held.prepared.words) == Some(&id) {
-            self.by_words.remove(&held.prepared.words);
-        }
-        Some((id, held.prepared.place))
+    fn add(&mut self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
+        let age = self.insertions;
+        self.insertions += 1;
+        self.by_words.insert(prepared.words, id);
+        self.by_age.insert(age, id);
+        self.by_id.insert(id, Held { prepared, key, expires_ms, age });
     }
 
-    /// Replaced questions leave their id behind in `order`; drop those once they outnumber the live ones.
-    fn trim_order(&mut self) {
-        if self.order.len() > 64 + 2 * self.by_id.len() {
-            let live = &self.by_id;
-            self.order.retain(|id| live.contains_key(id));
-        }
+    fn forget(&mut self, id: EntryId) -> Option<Place> {
+        let held = self.by_id.remove(&id)?;
+        self.by_age.remove(&held.age);
+        self.by_words.remove(&held.prepared.words);
+        Some(held.prepared.place)
     }
 }
