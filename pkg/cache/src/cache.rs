@@ -6,6 +6,7 @@ use crate::keyring::Keyring;
 use crate::ports::ExactStore;
 use crate::seal;
 use crate::semantic::{Decision, Mode, Prepared, Semantic};
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache as Moka;
 use signet_types::EntryId;
 use std::sync::Arc;
@@ -105,6 +106,9 @@ impl Cache {
             .max_capacity(config.l1_max_bytes)
             .weigher(|_, entry: &Arc<Entry>| u32::try_from(entry.weight()).unwrap_or(u32::MAX))
             .time_to_live(config.ttl_max)
+            // moka's own policy refuses newcomers that are no more popular than what is held: once full, a fresh answer
+            // would be forgotten before the same request can come again.
+            .eviction_policy(EvictionPolicy::lru())
             .build_with_hasher(ahash::RandomState::new());
         let semantic = semantic.filter(|layer| layer.config().mode != Mode::Off);
         Self { config, local, unapplied: AtomicU64::new(0), shared, semantic, keys, faults: Faults::default() }
