@@ -153,12 +153,14 @@ impl Cache {
         if !ask.read.semantic {
             return Lookup::Miss(Miss { decision: Decision::default(), prepared: Some(prepared) });
         }
-        let (key, decision) = layer.decide(&prepared, ask.read.floor, ask.now_ms);
-        if let Some(key) = key
-            && let Some(entry) = self.fetch(ask, &key).await
-        {
-            // An entry that arrived since the exact layers were asked is still the answer to this very request.
-            return if key == *ask.key { Lookup::Exact(entry) } else { Lookup::Semantic(entry, decision) };
+        let (key, mut decision) = layer.decide(&prepared, ask.read.floor, ask.now_ms);
+        if let Some(key) = key {
+            if let Some(entry) = self.fetch(ask, &key).await {
+                // An entry that arrived since the exact layers were asked is still the answer to this very request.
+                return if key == *ask.key { Lookup::Exact(entry) } else { Lookup::Semantic(entry, decision) };
+            }
+            // The question outlived its answer; neither record nor metric may call that a hit.
+            decision.tier = None;
         }
         Lookup::Miss(Miss { decision, prepared: Some(prepared) })
     }
