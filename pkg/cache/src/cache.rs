@@ -172,15 +172,17 @@ impl Cache {
     async fn fetch(&self, ask: &Ask<'_>, key: &CacheKey) -> Option<Arc<Entry>> {
         let fits = |entry: &Arc<Entry>| {
             let age = ask.now_ms.saturating_sub(entry.created_ms);
+            // The longest lifetime also binds what was stored under another configuration.
             entry.partition == *ask.partition
                 && entry.expires_ms > ask.now_ms
+                && u128::from(age) < self.config.ttl_max.as_millis()
                 && ask.read.max_age_ms.is_none_or(|max| age <= max)
         };
         if let Some(entry) = self.local.get(key).filter(fits) {
             return Some(entry);
         }
         let entry = self.fetch_shared(ask.partition, key).await.filter(fits)?;
-        let prepared = self.prepare(&entry).await;
+        let prepared = if self.is_findable(&entry) { None } else { self.prepare(&entry).await };
         self.insert(entry.clone(), prepared);
         Some(entry)
     }
