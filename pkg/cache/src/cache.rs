@@ -243,20 +243,28 @@ impl Cache {
 
     /// Takes in an entry that another process stored, unless ours is newer.
     pub async fn adopt(&self, entry: Entry, now_ms: u64) {
-        let ours = self.local.get(&entry.key);
-        let known = ours.is_some_and(|held| {
-            (held.id == entry.id && self.is_findable(&held)) || held.created_ms > entry.created_ms
-        });
-        if known || entry.expires_ms <= now_ms {
+        if entry.expires_ms <= now_ms || self.supersedes(&entry) {
             return;
         }
         let prepared = self.prepare(&entry).await;
-        self.insert(Arc::new(entry), prepared);
+        // A newer answer may have come while the question was embedded.
+        if !self.supersedes(&entry) {
+            self.insert(Arc::new(entry), prepared);
+        }
     }
 
-    /// Forgets an entry in process.
+    /// Whether what is held in process makes `entry` needless: it is the same, or newer.
+    fn supersedes(&self, entry: &Entry) -> bool {
+        self.local
+            .get(&entry.key)
+            .is_some_and(|held| (held.id == entry.id && self.is_findable(&held)) || held.created_ms > entry.created_ms)
+    }
+
+    /// Forgets this very entry in process; another one under the same key stays.
     pub fn forget(&self, key: &CacheKey, id: EntryId) {
-        self.local.invalidate(key);
+        if self.local.get(key).is_some_and(|held| held.id == id) {
+            self.local.invalidate(key);
+        }
         if let Some(layer) = self.semantic.as_ref() {
             layer.remove(id);
         }
