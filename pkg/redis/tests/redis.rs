@@ -1,22 +1,21 @@
 //! Against a real server: what is kept, and what happens when it goes away.
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::config::Config as FredConfig;
 use signet_cache::{CacheKey, ExactStore, StoreFault};
 use signet_redis::{Config, RedisExactStore};
-use std::collections::HashMap;
+use signet_testkit::contract::unused_key as key;
+use signet_testkit::exact_store_contract;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 const HOUR: Duration = Duration::from_hours(1);
 /// Far beyond every budget here; only a hang is longer.
@@ -28,15 +27,6 @@ fn told(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!("{name} is not set: run `deploy/services.sh start --dir DIR --redis --fast` and export DIR/services.env")
     })
-}
-
-/// A key that no other test uses.
-fn key() -> CacheKey {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    bytes[8..12].copy_from_slice(&std::process::id().to_be_bytes());
-    CacheKey::from_bytes(bytes)
 }
 
 fn name(key: &CacheKey) -> String {
@@ -128,95 +118,6 @@ async fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound")
 }
 
-/// The simplest store that keeps the contract.
-#[derive(Default)]
-struct MemoryStore(Mutex<HashMap<CacheKey, (Bytes, Instant)>>);
-
-#[async_trait]
-impl ExactStore for MemoryStore {
-    async fn get(&self, key: &CacheKey) -> Result<Option<Bytes>, StoreFault> {
-        let rows = self.0.lock().expect("not poisoned");
-        Ok(rows.get(key).filter(|(_, ends)| Instant::now() < *ends).map(|(value, _)| value.clone()))
-    }
-
-    async fn put(&self, key: &CacheKey, value: Bytes, ttl: Duration) -> Result<(), StoreFault> {
-        self.0.lock().expect("not poisoned").insert(*key, (value, Instant::now() + ttl));
-        Ok(())
-    }
-
-    async fn remove(&self, key: &CacheKey) -> Result<(), StoreFault> {
-        self.0.lock().expect("not poisoned").remove(key);
-        Ok(())
-    }
-}
-
-/// What every exact store promises.
-macro_rules! exact_store_contract {
-    ($module:ident, $store:expr) => {
-        mod $module {
-            use super::*;
-
-            #[tokio::test]
-            async fn a_value_comes_back_byte_for_byte() {
-                let store = $store;
-                for value in [&b""[..], b"\0\r\n$-1\r\n", &vec![0xff; 100_000]] {
-                    let key = key();
-                    assert_eq!(store.get(&key).await.expect("an answer"), None);
-                    store.put(&key, Bytes::copy_from_slice(value), HOUR).await.expect("stored");
-                    assert_eq!(store.get(&key).await.expect("an answer").as_deref(), Some(value));
-                }
-            }
-
-            #[tokio::test]
-            async fn a_later_value_replaces_an_earlier_one() {
-                let (store, key) = ($store, key());
-                store.put(&key, Bytes::from_static(b"one"), HOUR).await.expect("stored");
-                store.put(&key, Bytes::from_static(b"two"), HOUR).await.expect("stored");
-                assert_eq!(store.get(&key).await.expect("an answer").as_deref(), Some(&b"two"[..]));
-            }
-
-            #[tokio::test]
-            async fn what_was_removed_is_gone_and_may_be_removed_again() {
-                let (store, key) = ($store, key());
-                store.put(&key, Bytes::from_static(b"one"), HOUR).await.expect("stored");
-                for _ in 0..2 {
-                    store.remove(&key).await.expect("removed");
-                    assert_eq!(store.get(&key).await.expect("an answer"), None);
-                }
-            }
-
-            #[tokio::test]
-            async fn a_value_ends_with_its_time() {
-                let (store, key) = ($store, key());
-                store.put(&key, Bytes::from_static(b"brief"), Duration::from_micros(300)).await.expect("stored");
-                let ends = async { while store.get(&key).await.expect("an answer").is_some() {} };
-                timeout(PATIENCE, ends).await.expect("it ends");
-            }
-
-            #[tokio::test]
-            async fn two_hundred_callers_at_once_get_their_own_values() {
-                let store = Arc::new($store);
-                let mut tasks = tokio::task::JoinSet::new();
-                for n in 0..200_u32 {
-                    let (store, key) = (store.clone(), key());
-                    tasks.spawn(async move {
-                        let marker =
-                            Bytes::from(format!("answer {n} ").repeat(usize::try_from(n % 17).expect("small") + 1));
-                        for _ in 0..5 {
-                            store.put(&key, marker.clone(), HOUR).await.expect("stored");
-                            assert_eq!(store.get(&key).await.expect("an answer"), Some(marker.clone()));
-                        }
-                    });
-                }
-                while let Some(done) = tasks.join_next().await {
-                    done.expect("every answer belongs to its key");
-                }
-            }
-        }
-    };
-}
-
-exact_store_contract!(memory, MemoryStore::default());
 exact_store_contract!(tcp, shared().await);
 exact_store_contract!(unix_socket, connected(format!("unix://{}", told("SIGNET_TEST_REDIS_SOCKET"))).await);
 
