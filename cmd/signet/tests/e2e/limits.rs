@@ -81,7 +81,7 @@ fn a_refusal_reaches_a_caller_that_sends_all_of_its_body_first() {
     let body = chat(&"long ".repeat(600_000)).to_string().into_bytes();
     let framing = format!("Content-Length: {}\r\n", body.len());
     let refused = eventually("a refusal", || {
-        let answer = crate::bad_input::sent_whole(gateway.addr, &framing, &[body.clone()]);
+        let answer = crate::bad_input::sent_whole(gateway.addr, &framing, std::slice::from_ref(&body));
         (answer.status != 200).then_some(answer)
     });
     assert_eq!(refused.refusal(429)["code"], "rate_limit_exceeded");
