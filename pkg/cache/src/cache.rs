@@ -236,9 +236,8 @@ impl Cache {
     /// Takes in an entry that another process stored, unless ours is newer.
     pub async fn adopt(&self, entry: Entry, now_ms: u64) {
         let ours = self.local.get(&entry.key);
-        let known = ours.is_some_and(|held| {
-            (held.id == entry.id && self.is_findable(&held)) || held.created_ms > entry.created_ms
-        });
+        let known = ours
+            .is_some_and(|held| (held.id == entry.id && self.is_findable(&held)) || held.created_ms > entry.created_ms);
         if known || entry.expires_ms <= now_ms {
             return;
         }
