@@ -23,6 +23,9 @@ fn a_repeated_request_is_a_miss_and_then_an_exact_hit_with_its_source() {
     let status = second.need("cache-status");
     let ttl = status.strip_prefix("signet; hit; detail=exact; ttl=").and_then(|ttl| ttl.parse::<u64>().ok());
     assert!(ttl.is_some_and(|ttl| (3500..=3600).contains(&ttl)), "{status}");
+    let usage = |id: &str| gateway.record(id)["predicate"]["usage"].clone();
+    let (paid, served) = (usage(&first.id()), usage(&second.id()));
+    assert_eq!((&paid["billed"], &served["billed"], &paid["out"]), (&json!(true), &json!(false), &served["out"]));
     let timing = second.need("server-timing");
     assert!(timing.contains("cache;dur=") && timing.contains("signet;dur="), "{timing}");
     assert_eq!(mock.counts().requests, 1);

@@ -104,3 +104,50 @@ fn what_was_under_way_is_recorded_as_interrupted_under_the_id_that_its_caller_ho
     Keeper::of(folder.path()).accepts(folder.path());
     gateway.chat(&streamed("What is a landslide?"), &[]).is(200, "MISS");
 }
+
+/// Changes one byte of the log on the disk, within the `n`th payload that it holds, counted from the end if negative.
+fn damage(data: &std::path::Path, n: isize) {
+    let segment = std::fs::read_dir(data.join("lineage"))
+        .expect("the log")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "lsp"))
+        .expect("a segment");
+    let mut bytes = std::fs::read(&segment).expect("a file");
+    let needle = b"\"predicateType\"";
+    let written = &bytes[..1 << 17]; // the rest of the segment is still empty
+    let places: Vec<_> = (0..written.len() - needle.len()).filter(|at| written[*at..].starts_with(needle)).collect();
+    let nth = if n < 0 { places.len().checked_add_signed(n) } else { usize::try_from(n).ok() };
+    bytes[places[nth.expect("so many payloads")]] ^= 1;
+    std::fs::write(segment, bytes).expect("a file");
+}
+
+#[test]
+fn damage_to_the_log_itself_is_told_at_the_start_and_never_passes() {
+    let mock = mock();
+    for (n, told) in [(3, "unreadable"), (-1, "")] {
+        let folder = TempDir::new().expect("a folder");
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "7".repeat(64)).expect("a file");
+        let data = folder.path().join("data");
+        let away = format!("postgres://signet:x@{}/none", crate::stack::free_address());
+        let setup = Setup::on(&mock).within(&data).on_services(&away, None);
+        let setup = setup.set("auth.secret_file", secret.to_str().expect("plain"));
+        let gateway = setup.start();
+        let mut keeper = Keeper::of(&data);
+        for n in 0..6 {
+            keeper.keep(&gateway.chat(&chat(&format!("What is cave {n}?")), &[]));
+        }
+        keeper.accepts(&data);
+        drop(gateway.kill());
+        damage(&data, n);
+        let source = ["--data", data.to_str().expect("plain")];
+        let before = keeper.verify(&source);
+        assert!(![0, 1, 64].contains(&before.0), "{n}: {before:?}");
+        let gateway = setup.start();
+        assert!(gateway.log().contains(told), "{}", gateway.log());
+        keeper.keep(&gateway.chat(&chat("What is a cave?"), &[]));
+        let after = keeper.verify(&source);
+        assert!(![0, 1, 64].contains(&after.0), "{n}: {after:?}");
+        assert_eq!(keeper.kept(), 7);
+    }
+}

@@ -138,7 +138,7 @@ impl Setup {
         self.command(data).output().expect("it starts")
     }
 
-    fn command(&self, data: &Path) -> Command {
+    pub(crate) fn command(&self, data: &Path) -> Command {
         let mut command = signet(&["serve", "--data", data.to_str().expect("a folder with a plain name")]);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -164,7 +164,7 @@ fn follow(child: &mut Child, into: Arc<Mutex<String>>) -> JoinHandle<()> {
     })
 }
 
-fn addresses(data: &Path) -> Option<(SocketAddr, SocketAddr)> {
+pub(crate) fn addresses(data: &Path) -> Option<(SocketAddr, SocketAddr)> {
     let text = fs::read_to_string(data.join("listen")).ok()?;
     let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
     Some((of("server=")?, of("admin=")?))

@@ -1,7 +1,7 @@
 //! The process: its start, its lock, its end.
 
 use crate::client::{Conn, ask};
-use crate::gateway::{Setup, chat, eventually, mock, mock_with, streamed};
+use crate::gateway::{Setup, addresses, chat, eventually, mock, mock_with, streamed};
 use crate::keeper::Keeper;
 use rustix::process::Signal;
 use signet_mock::Behaviour;
@@ -73,6 +73,22 @@ fn while_draining_it_is_not_ready_and_takes_no_new_work() {
     eventually("no listener", || std::net::TcpStream::connect(gateway.addr).is_err().then_some(()));
     assert_eq!(running.answer().status, 200);
     drop(gateway.ended());
+}
+
+#[test]
+fn a_folder_named_relative_to_where_it_is_started_is_good() {
+    let mock = mock();
+    let home = TempDir::new().expect("a folder");
+    let mut child = Setup::on(&mock).command("data".as_ref()).current_dir(home.path()).spawn().expect("it starts");
+    let (addr, _) = eventually("listening", || addresses(&home.path().join("data")));
+    eventually("ready", || {
+        let mut conn = Conn::open(addr);
+        conn.send("GET", "/readyz", &[], b"");
+        (conn.answer().status == 200).then_some(())
+    });
+    assert!(home.path().join("data/signet.db").exists());
+    child.kill().expect("it runs");
+    child.wait().expect("a child can be waited for");
 }
 
 #[test]
