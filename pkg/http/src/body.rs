@@ -10,9 +10,12 @@ use signet_pipeline::{BodyFault, Cut, Live, ReplyBody};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// How long and how much of an unwanted body is read and thrown away, so that its sender sees the answer and not a reset.
 const DRAIN_FOR: Duration = Duration::from_secs(3);
+/// A sender that is silent for this long inside its own body has left, or holds a connection for no good.
+const IDLE: Duration = Duration::from_secs(30);
 const DRAIN_BYTES: u64 = 256 << 20;
 
 /// A request's body. One that no step has read when the answer is there is thrown away behind it: many clients look for
@@ -57,7 +60,7 @@ impl Drop for Inbound {
 async fn collect(mut body: AxumBody, announced: Option<u64>, limit: u64) -> Result<Bytes, BodyFault> {
     let expected = usize::try_from(announced.unwrap_or(0).min(1 << 20)).unwrap_or(0);
     let mut whole = BytesMut::with_capacity(expected);
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = timeout(IDLE, body.frame()).await.map_err(|_| BodyFault::Gone)? {
         let Ok(data) = frame.map_err(|_| BodyFault::Gone)?.into_data() else { continue };
         if (whole.len() + data.len()) as u64 > limit {
             drop(whole);

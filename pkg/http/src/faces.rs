@@ -92,6 +92,10 @@ fn look(fault: &Fault) -> Look<'_> {
         }
         Fault::NotCached => Look::new(504, REQUEST, "not_cached", "The answer is not in the cache.").hopeless(),
         Fault::Upstream { provider, error } => upstream(provider.as_str(), error),
+        Fault::ProviderRefused { provider } => {
+            let message = format!("The provider {provider} refused the gateway's credentials.");
+            Look::new(502, UPSTREAM, "provider_credentials", message).hopeless()
+        }
         Fault::LineageUnavailable => {
             let message = "No lineage record can be written at the moment, so no answer may be given.";
             Look::new(503, SERVER, "lineage_unavailable", message).later(Duration::from_secs(1))

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -98,6 +99,9 @@ impl Shared {
         self.idle_closer.send_replace(());
     }
 }
+
+/// How long closing connections at rest is waited for.
+const CLOSING: Duration = Duration::from_millis(200);
 
 /// A running mock; dropping it closes its connections and ends its threads.
 pub struct MockUpstream {
@@ -212,6 +216,11 @@ impl MockUpstream {
     /// Closes every connection on which no request is being answered, without a word, as an idle timeout would.
     pub fn close_idle(&self) {
         self.shared.close_idle();
+        // A connection drops its receiver when it has closed; one that is busy keeps it, so the wait is short and bounded.
+        let asked = Instant::now();
+        while self.shared.idle_closer.receiver_count() > 0 && asked.elapsed() < CLOSING {
+            std::thread::yield_now();
+        }
     }
 }
 

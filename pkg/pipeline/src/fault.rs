@@ -57,6 +57,12 @@ pub enum Fault {
         #[source]
         error: Arc<UpstreamError>,
     },
+    /// The provider refused the gateway's own credentials. Its text may name them, so it stays here.
+    #[error("{provider} refused our credentials")]
+    ProviderRefused {
+        /// Which one.
+        provider: ProviderName,
+    },
     /// The record cannot be written, so no answer may be given.
     #[error("the lineage log takes no records")]
     LineageUnavailable,

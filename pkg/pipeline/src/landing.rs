@@ -4,7 +4,7 @@ use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::Fault;
 use crate::fill::Filling;
 use crate::flight::Seat;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::Attested;
 use crate::reply::{self, Reply, ReplyBody, names};
 use bytes::Bytes;
@@ -84,6 +84,10 @@ pub(crate) async fn collect(answered: Answered, provider: ProviderName, started:
     let reply = answered.reply;
     let (status, headers, ttfb) = (reply.status.as_u16(), reply.headers, reply.timings.ttfb);
     let outcome = match reply.body.collect(max_bytes).await {
+        // A redirect would send the caller past the gateway; no other status below 400 but 2xx is an answer either.
+        Ok(_) if status < 200 || (300..400).contains(&status) => {
+            Err(Arc::new(UpstreamError::Protocol(format!("status {status}").into())))
+        }
         Ok(body) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
         Err(error) => Err(Arc::new(error)),
     };
@@ -157,6 +161,9 @@ impl Pipeline {
             }
         };
         self.parts.metrics.upstream(landed.provider.as_str(), whole.ttfb, landed.total);
+        if matches!(whole.status, 401 | 403) && self.parts.settings.auth != AuthMode::Passthrough {
+            return Err(Fault::ProviderRefused { provider: landed.provider.clone() });
+        }
         let judged = judge(whole);
         exchange.ttfb = Some(whole.ttfb);
         exchange.served.clone_from(&judged.served);

@@ -70,6 +70,8 @@ pub struct Live {
     sent: CommitmentHasher,
     /// What came, from the first byte on where it differs from what is sent: up to there one hash serves both.
     came: Option<(CommitmentHasher, u64)>,
+    /// The provider has reported a failure inside the stream.
+    failed: bool,
     bytes: u64,
     chunks: u64,
     out: VecDeque<Bytes>,
@@ -94,6 +96,7 @@ impl Live {
             course,
             sent,
             came: None,
+            failed: false,
             bytes: 0,
             chunks: 0,
             out: VecDeque::new(),
@@ -157,6 +160,10 @@ impl Live {
         if let Some(accumulator) = self.accumulator.as_mut() {
             events(&run.raw).for_each(|data| accumulator.push(&data));
         }
+        if run.kind == Kind::Error {
+            // The provider says that the answer failed, whatever follows: passed on, never stored, not called complete.
+            (self.accumulator, self.failed) = (None, true);
+        }
         match run.kind {
             Kind::Usage if !self.course.usage_wanted => self.keep(&run.raw),
             Kind::Done => self.complete(run.raw, run.events, true),
@@ -173,7 +180,8 @@ impl Live {
         if !matches!(self.stage, Stage::Flowing) {
             return;
         }
-        if self.splitter.all_finished() && rest.is_empty() {
+        drop(rest); // no reader of events would ever see it
+        if self.splitter.all_finished() {
             self.complete(DONE, 1, false);
         } else {
             self.broken(Outcome::UpstreamError, "The provider ended its answer early.");
@@ -195,7 +203,8 @@ impl Live {
         let filling = self.course.filling.take().filter(|_| answer.is_some());
         self.exchange.cache.ttl_ms = filling.as_ref().map(Filling::ttl_ms);
         pipeline.count_tokens(usage, true);
-        match self.attest(Outcome::Complete, answer.as_ref()) {
+        let outcome = if self.failed { Outcome::UpstreamError } else { Outcome::Complete };
+        match self.attest(outcome, answer.as_ref()) {
             Ok(attested) => {
                 if let (Some(attested), Some(answer)) = (attested.as_ref(), answer) {
                     let source = source(attested, &keys, Some(*answer.content_digest()));

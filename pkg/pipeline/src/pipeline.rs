@@ -301,7 +301,7 @@ fn outcome(fault: &Fault) -> Outcome {
         Fault::RateLimited { .. } | Fault::Unauthenticated | Fault::NotCached => Outcome::Denied,
         Fault::ClientGone => Outcome::ClientAbort,
         Fault::Upstream { error, .. } if is_timeout(error) => Outcome::Timeout,
-        Fault::Upstream { .. } => Outcome::UpstreamError,
+        Fault::Upstream { .. } | Fault::ProviderRefused { .. } => Outcome::UpstreamError,
         Fault::LineageUnavailable | Fault::NotReady(_) | Fault::Internal(_) => Outcome::InternalError,
     }
 }

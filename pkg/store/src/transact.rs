@@ -34,9 +34,9 @@ where
     let task = tokio::spawn(async move {
         let mut conn = pool.acquire().await.map_err(|e| Fault::NoConnection(e.to_string()))?;
         let done = timeout(limit, bracket::<DB, T, F>(&mut conn, begin, work)).await;
-        let done = done.unwrap_or(Err(Fault::Late(limit)));
+        let Bracket { done, closed } = done.unwrap_or(Bracket { done: Err(Fault::Late(limit)), closed: false });
         match &done {
-            Err(fault) if fault.breaks_connection() => drop(conn.detach()),
+            Err(fault) if fault.breaks_connection() || !closed => drop(conn.detach()),
             _ => give_back(conn).await,
         }
         done
@@ -44,22 +44,29 @@ where
     task.await.unwrap_or_else(|e| Err(Fault::NoConnection(format!("the operation ended early: {e}"))))
 }
 
-async fn bracket<DB, T, F>(conn: &mut DB::Connection, begin: &'static str, work: F) -> Result<T, Fault>
+/// How a transaction ended.
+struct Bracket<T> {
+    done: Result<T, Fault>,
+    /// COMMIT or ROLLBACK succeeded. Else the connection and the database may disagree on whether a transaction is open (a
+    /// full disk makes SQLite roll back by itself), and the connection must not be used again.
+    closed: bool,
+}
+
+async fn bracket<DB, T, F>(conn: &mut DB::Connection, begin: &'static str, work: F) -> Bracket<T>
 where
     DB: Database,
     F: for<'c> FnOnce(&'c mut DB::Connection) -> Work<'c, T>,
 {
-    let mut tx = conn.begin_with(begin).await?;
+    let mut tx = match conn.begin_with(begin).await {
+        Ok(tx) => tx,
+        Err(error) => return Bracket { done: Err(error.into()), closed: false },
+    };
     match work(&mut tx).await {
-        Ok(value) => {
-            tx.commit().await?;
-            Ok(value)
-        }
-        Err(fault) => {
-            // The fault is what matters; a connection on which this fails as well is found out on its way back.
-            let _ = tx.rollback().await;
-            Err(fault)
-        }
+        Ok(value) => match tx.commit().await {
+            Ok(()) => Bracket { done: Ok(value), closed: true },
+            Err(error) => Bracket { done: Err(error.into()), closed: false },
+        },
+        Err(fault) => Bracket { done: Err(fault), closed: tx.rollback().await.is_ok() },
     }
 }
 

@@ -14,9 +14,16 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// The key that signs records: the configured file, or one made on the first start.
 pub(crate) fn signer(config: &Config) -> Result<Signer> {
+    let own = config.data_dir.join("lineage.key");
     let bytes = match &config.lineage.key_file {
         Some(file) => fs::read(file).with_context(|| format!("reading {}", file.display()))?,
-        None => folder::read_or_make(&config.data_dir.join("lineage.key"), || Signer::generate().to_pkcs8().to_vec())?,
+        None if !own.exists() && config.lineage.dir.join("identity").exists() => {
+            bail!(
+                "{} is gone, but the log that it signed is there: restore the key, or move the log away",
+                own.display()
+            )
+        }
+        None => folder::read_or_make(&own, || Signer::generate().to_pkcs8().to_vec())?,
     };
     Signer::from_pkcs8(&bytes).context("the lineage key is not an Ed25519 key in PKCS#8 form")
 }

@@ -17,7 +17,7 @@ use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
 use signet_store::Stores;
 use signet_telemetry::Metrics;
-use signet_types::{Clock, SystemClock};
+use signet_types::{Clock, LogId, SystemClock};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 const TICK: Duration = Duration::from_millis(500);
 const CLOSE_IDLE_EVERY: Duration = Duration::from_secs(30);
 const PROBE_EVERY: u32 = 4;
+/// How long a start asks the database what it holds of the log; a start never waits for a database that is away.
+const ASK_STORE: Duration = Duration::from_secs(1);
 const MIGRATE_RETRY: Duration = Duration::from_secs(1);
 /// How long the first start waits for stored entries before it serves: they go on arriving afterwards.
 const WARM_BUDGET: Duration = Duration::from_millis(100);
@@ -87,13 +89,13 @@ fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process,
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
     let key = signer.public_key();
-    let opened = log::open(&config, &clock)?;
-    let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
-    log::announce(opened, &recorder, &key)?;
     let (stores, redis) = {
         let _inside = services.enter();
         (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
     };
+    let opened = log::open(&config, &clock, |log| services.block_on(stored_seq(&stores, log)))?;
+    let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
+    log::announce(opened, &recorder, &key)?;
     let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
     Ok(Process { config, common, health, recorder, key, stores, redis, services, lanes, close, stop })
 }
@@ -286,6 +288,12 @@ impl Process {
         self.stores.close().await;
         Ok(())
     }
+}
+
+/// What the database holds of a log, if it can be asked now.
+async fn stored_seq(stores: &Stores, log: LogId) -> Option<u64> {
+    let logs = tokio::time::timeout(ASK_STORE, stores.records.logs()).await.ok()?.ok()?;
+    logs.iter().find(|row| row.log == log).map(|row| row.next_seq)
 }
 
 fn bound(address: SocketAddr, what: &'static str) -> Result<TcpListener, Stop> {
