@@ -56,7 +56,10 @@ impl Question {
         tokens.truncate(asking.end);
         tokens.drain(..asking.start);
         eligible::judge(&tokens)?;
-        let mut tokens = rewrite::phrases(tokens);
+        if asking.start > 0 {
+            rewrite::embedded(&mut tokens);
+        }
+        let mut tokens = rewrite::phrases(&tokens);
         if !terms::about_words(&tokens) {
             tokens = value::merge(tokens);
         }

@@ -106,8 +106,7 @@ fn closing(tokens: &[Token<'_>]) -> Option<usize> {
 }
 
 /// Replaces phrases by what they say, and gives every word its sense.
-pub(super) fn phrases(mut tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
-    embedded(&mut tokens);
+pub(super) fn phrases<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     let mut out = Vec::with_capacity(tokens.len() + 2);
     let mut at = 0;
     while at < tokens.len() {
@@ -148,7 +147,7 @@ fn with_sense(mut token: Token<'_>) -> Token<'_> {
 
 /// "what a mutex is" → "what is a mutex", as a question embedded in a request reads. The subject is one noun, or starts
 /// with an article: in "what colour rubies are", "colour" is not part of it.
-fn embedded(tokens: &mut [Token<'_>]) {
+pub(super) fn embedded(tokens: &mut [Token<'_>]) {
     let copula = |token: &Token<'_>| token.is_any(&["is", "are"]);
     let [first, subject @ .., last] = &*tokens else { return };
     let article = subject.first().is_some_and(|token| token.is_any(&["a", "an", "the"]));

@@ -39,7 +39,7 @@ impl Term {
     }
 }
 
-/// Most terms of a question; a token makes at most three.
+/// Most terms of a question; a token makes three at most, save for odd ones with hyphens and breaks.
 pub(crate) const MAX_TERMS: usize = 192;
 
 /// See [`super::Question`].
