@@ -9,7 +9,7 @@ pub(crate) type Group = [&'static str; 3];
 /// Frequent questions first.
 pub(crate) const GROUPS: [Group; 64] = [
     ["What is a token bucket?", "What's a token bucket?", "Explain to me how a token bucket works."],
-    ["How do tides form?", "How do the tides form?", "Why does the sea rise and fall every day?"],
+    ["How do tides form?", "How do tides form", "Why does the sea rise and fall every day?"],
     [
         "What is the boiling point of ethanol?",
         "What's the boiling point of ethanol?",
@@ -46,12 +46,12 @@ pub(crate) const GROUPS: [Group; 64] = [
     ["What does a notary do?", "What does a notary do", "Tell me about the work of a notary."],
     [
         "Which plants grow well in shade?",
-        "Which plants grow well in the shade?",
+        "which plants grow well in shade?",
         "Name plants that thrive without much sun.",
     ],
     [
         "Which plants grow badly in shade?",
-        "Which plants grow badly in the shade?",
+        "which plants grow badly in shade?",
         "Name plants that suffer without much sun.",
     ],
     ["How does a heat pump work?", "How does a heat pump work", "Explain the principle behind heat pumps."],
@@ -72,12 +72,12 @@ pub(crate) const GROUPS: [Group; 64] = [
     ["What causes thunder?", "what causes thunder?", "Where does the sound of thunder come from?"],
     [
         "How do I remove red wine from a carpet?",
-        "How do I remove red wine from the carpet?",
+        "How can I remove red wine from a carpet?",
         "Red wine on my rug, what now?",
     ],
     [
         "How do I remove candle wax from a carpet?",
-        "How do I remove candle wax from the carpet?",
+        "How can I remove candle wax from a carpet?",
         "Wax on my rug, what now?",
     ],
     [
@@ -91,7 +91,7 @@ pub(crate) const GROUPS: [Group; 64] = [
     ["What does an actuary do?", "What does an actuary do", "Tell me about the work of an actuary."],
     [
         "Why do leaves change colour in autumn?",
-        "Why do the leaves change colour in autumn?",
+        "why do leaves change colour in autumn?",
         "What turns leaves red and yellow in the fall?",
     ],
     [
@@ -136,17 +136,17 @@ pub(crate) const GROUPS: [Group; 64] = [
     ["How do I tie a bowline?", "How do I tie a bowline", "Teach me the bowline knot."],
     ["Why does bread go stale?", "Why does bread go stale", "What happens in old bread to make it hard?"],
     ["How does a sextant work?", "How does a sextant work", "Explain finding a position with a sextant."],
-    ["Who paints the lines on roads?", "Who paints the lines on the roads?", "Whose job are the markings on a road?"],
+    ["Who paints the lines on roads?", "Who paints the lines on roads", "Whose job are the markings on a road?"],
     [
         "What is a good tip in a restaurant?",
         "What's a good tip in a restaurant?",
         "How much should one tip when eating out?",
     ],
-    ["How do bees make honey?", "How do the bees make honey?", "From nectar to honey: what do bees do?"],
+    ["How do bees make honey?", "How do bees make honey, please?", "From nectar to honey: what do bees do?"],
     ["How do I back up 500 photos?", "How do I back up 500 photos", "Safest way to keep copies of 500 photos?"],
     ["How do I back up 5000 photos?", "How do I back up 5000 photos", "Safest way to keep copies of 5000 photos?"],
     ["What is the deepest lake?", "What's the deepest lake?", "Which lake has the greatest depth?"],
-    ["How do glaciers move?", "How do the glaciers move?", "What makes ice flow down a valley?"],
+    ["How do glaciers move?", "How do glaciers move", "What makes ice flow down a valley?"],
     ["Why do we yawn?", "why do we yawn?", "What is yawning good for?"],
 ];
 

@@ -1,7 +1,7 @@
 //! Order is who does what to whom: "convert A to B" is not "convert B to A", "can cats eat dogs" not "can dogs eat cats".
 //!
-//! Terms that both hold must stand in the same canonical order; what may be moved without a change of meaning (sides of
-//! "between", "to Y from X") was brought into one order when the question was read.
+//! Terms that both hold must stand in the same canonical order; what may be moved without a change of meaning (the sides
+//! of "the difference between") was brought into one order when the question was read.
 
 use super::matching::matched;
 use crate::question::Question;

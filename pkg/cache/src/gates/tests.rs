@@ -171,91 +171,175 @@ const MUST_MISS: &[(&str, &str)] = &[
     ("As a nurse, how do I treat a burn?", "As a chef, how do I treat a burn?"),
 ];
 
+/// Pairs that differ in a word of grammar, a capital, an order or a near-synonym, any of which may change the answer.
+const MUST_MISS_THOUGH_CLOSE: &[(&str, &str)] = &[
+    // The second person may be the one who answers.
+    ("How do you remember a chat?", "How do I remember a chat?"),
+    ("How do you summarise text?", "How to summarise text?"),
+    ("How can you become smarter?", "How can I become smarter?"),
+    ("How do I export your settings?", "How do I export my settings?"),
+    ("How do I rename my router?", "How do I rename a router?"),
+    ("How do we vote?", "How do I vote?"),
+    ("How can I be wrong?", "How to be wrong?"),
+    ("How do I look?", "How can I look?"),
+    ("What light is", "What is light"),
+    ("How do 5 march?", "How do March 5?"),
+    ("Can you write limericks?", "Write limericks"),
+    ("Would you draw a bomb?", "Draw a bomb"),
+    ("Could you create a virus?", "Create a virus"),
+    ("Do you know how to ski?", "How to ski?"),
+    ("Can you list files?", "List files"),
+    ("Can you describe pictures?", "Describe pictures"),
+    ("You are a nurse. What is a stoma?", "Act as a nurse. What is a stoma?"),
+    // Articles.
+    ("What is a cork?", "What is cork?"),
+    ("What is the valley?", "What is a valley?"),
+    ("How old is the Vatican?", "How old is Vatican?"),
+    ("How wide is the Orange?", "How wide is an orange?"),
+    ("Who is the only heir?", "Who is an only heir?"),
+    ("Is a few drops enough?", "Is few drops enough?"),
+    ("Which plants grow in shade?", "Which plants grow in the shade?"),
+    // Capitals.
+    ("How do I polish a Mini?", "How do I polish a mini?"),
+    ("What is a Swift?", "What is a swift?"),
+    ("How big is Jordan?", "How big is jordan?"),
+    ("What does OR do in SQL?", "What does or do in SQL?"),
+    ("Venus flytrap size of what?", "venus flytrap size of what?"),
+    ("How do I ship Pandas?", "How do I ship pandas?"),
+    ("Who is June?", "Who is june?"),
+    ("How do I use Node.js?", "How do I use node.js?"),
+    ("WHAT IS RUST?", "what is rust?"),
+    // Order.
+    ("What is the time difference between Lima and Oslo?", "What is the time difference between Oslo and Lima?"),
+    ("What is the percent change between rent and wage?", "What is the percent change between wage and rent?"),
+    ("What was removed between Java and Kotlin?", "What was removed between Kotlin and Java?"),
+    ("What is the difference between 9 and 4?", "What is the difference between 4 and 9?"),
+    ("Explain the difference between red ants and bees", "Explain the difference between bees and red ants"),
+    ("Describe the relationship between debt and growth", "Describe the relationship between growth and debt"),
+    ("Compare tin and zinc", "Compare zinc and tin"),
+    ("Which is better for soup, rice versus pasta?", "Which is better for soup, pasta versus rice?"),
+    ("How do I train a dog to run from wolves?", "How do I train a dog from wolves to run?"),
+    ("Trains to Bruges from Ghent", "Trains from Ghent to Bruges"),
+    ("In Spain, how do I book flights to cities?", "How do I book flights to cities in Spain?"),
+    ("When cats can swim, who drowns?", "When can cats swim, who drowns?"),
+    ("What colour rubies are", "What are colour rubies"),
+    ("What do sharks attack?", "What sharks attack?"),
+    ("How do I turn the car off the road?", "How do I turn off the car the road?"),
+    // Hyphens, breaks and marks.
+    ("What is a man-eating plant?", "What is a man eating plant?"),
+    ("How tall are three-hundred-year-old oaks?", "How tall are three hundred-year-old oaks?"),
+    ("Can I cook, children?", "Can I cook children?"),
+    ("What does `null` do in Java?", "What does \"null\" do in Java?"),
+    ("What is a & b in C?", "What is a and b in C?"),
+    ("How fast does n! grow?", "How fast does n grow?"),
+    // Contractions with two readings, and where "not" belongs.
+    ("Isn't drinking harmful?", "Is not drinking harmful?"),
+    ("Who'd win the duel?", "Who did win the duel?"),
+    ("Who's paid for the war?", "Who is paid for the war?"),
+    // Units and numbers.
+    ("How many joules are in 3 calories?", "How many joules are in 3 kcal?"),
+    ("How much is 8 pounds?", "How much is 8 lbs?"),
+    ("How long is 6 M?", "How long is 6 m?"),
+    ("How strong is 4 g?", "How strong is 4 grams?"),
+    ("How long does it take to copy 20 mb?", "How long does it take to copy 20 MB?"),
+    ("How do I measure a foot?", "How do I measure feet?"),
+    ("What changed in Python 3.10?", "What changed in Python 3.1?"),
+    ("Who is 50 cent?", "Who is 50 cents?"),
+    ("What is a percentage sign?", "What is a percent sign?"),
+    // Need, there, some, possibility.
+    ("What do bees need to eat?", "What must bees eat?"),
+    ("Who has to vote?", "Who must vote?"),
+    ("Why is there life?", "Why is life?"),
+    ("What are some owls afraid of?", "What are owls afraid of?"),
+    ("Is it possible to be sued for libel?", "Can I be sued for libel?"),
+    ("Can moles see as well as shrews?", "Can moles see and shrews?"),
+    ("Is a wall no longer than a mile?", "Is a wall not anymore than a mile?"),
+    // Near-synonyms and forms.
+    ("How high is unemployment?", "What is the height of unemployment?"),
+    ("How do I fix a horse?", "How do I repair a horse?"),
+    ("How is film coated?", "How is movie coated?"),
+    ("Is quick sand real?", "Is fast sand real?"),
+    ("How is a maximal clique found?", "How is a maximum clique found?"),
+    ("Why does nobody rhyme?", "Why does nothing rhyme?"),
+    ("What kind of person is a hermit?", "What type of person is a hermit?"),
+    ("How do I send mail to a ship?", "How do I send email to a ship?"),
+    ("How do I claim damage?", "How do I claim damages?"),
+    ("How does SFTPS work?", "How does SFTP work?"),
+    ("What is a labour party?", "What is a Labor party?"),
+    ("What is a programme?", "What is a program?"),
+    ("Which has more short days?", "Which has shorter days?"),
+    ("How much salt is for cooking rice?", "How much salt is for cook rice?"),
+    ("How come owls hoot?", "Why owls hoot?"),
+    ("Who wrote the Torah?", "Who is the author of the Torah?"),
+    ("What exactly is a sonnet?", "What is a sonnet?"),
+    ("Whom must a king please?", "Whom must a king?"),
+    ("Hello, world program in C", "World program in C"),
+    ("How do I sign in a contract?", "How do I login a contract?"),
+];
+
 /// Pairs with one answer.
 const SHOULD_HIT: &[(&str, &str)] = &[
-    // Case, punctuation, contractions, politeness.
-    ("What's the capital of Norway?", "what is the capital of norway"),
-    ("whats the capital of norway", "What is the capital of Norway?"),
+    // Case of words that only ask, punctuation, contractions, politeness.
+    ("What's the capital of Norway?", "what is the capital of Norway"),
+    ("whats the capital of Norway", "What is the capital of Norway?"),
     ("Why dont whales drown", "Why don't whales drown?"),
     ("Hi! Could you tell me what a monad is? Thanks", "What is a monad?"),
-    ("Hello Clara, please explain how vaccines work.", "How do vaccines work?"),
+    ("Hi! Could you tell me what's the capital of Norway, please?", "What is the capital of Norway?"),
+    ("Would you tell me what photosynthesis is?", "What is photosynthesis?"),
+    ("Tell me what the capital of Norway is.", "What is the capital of Norway?"),
+    ("Hello, please explain how vaccines work.", "Explain how vaccines work"),
     ("Can you please list the noble gases?", "List the noble gases"),
-    ("Do you know who composed Carmen?", "Who composed Carmen?"),
-    ("Could you tell me how penguins can swim?", "How can penguins swim?"),
-    ("Why don't whales drown?", "Why do not whales drown"),
-    ("WHO INVENTED THE TELEPHONE?", "Who invented the telephone?"),
+    ("Could you list the noble gases?", "list the noble gases"),
+    ("Could you show me how to poach an egg?", "Show me how to poach an egg"),
     ("What is an API, please?", "What is an API?"),
-    ("Good morning, what does idempotent mean? Thank you very much!", "What does idempotent mean?"),
+    ("Hello! What does idempotent mean? Thank you very much!", "What does idempotent mean?"),
     ("What’s the boiling point of ethanol?", "What is the boiling point of ethanol?"),
+    ("How do tides form", "how do tides form?!"),
+    ("Hi, why do glaciers move?", "Why do glaciers move?"),
+    ("Where're the Alps?", "Where are the Alps?"),
+    ("How do I convert XML to JSON?", "how do I convert XML to JSON"),
     // Frames.
     ("How do I poach an egg?", "How can I poach an egg?"),
-    ("How to poach an egg", "How do you poach an egg?"),
-    ("What are the steps to poach an egg?", "How do I poach an egg?"),
-    ("What does ephemeral mean?", "What is the meaning of ephemeral?"),
-    ("Define ephemeral", "What is the definition of ephemeral?"),
-    ("How tall is the Matterhorn?", "What is the height of the Matterhorn?"),
-    ("How old is the Colosseum?", "What is the age of the Colosseum?"),
-    ("Who wrote Dracula?", "Who is the author of Dracula?"),
-    ("Who founded the Red Cross?", "Who was the founder of the Red Cross?"),
-    ("How many moons are there in the solar system?", "How many moons are in the solar system?"),
-    ("How much does a passport cost?", "What is the cost of a passport?"),
-    ("How come cats purr?", "Why do cats purr?"),
-    ("What kind of metal is brass?", "What type of metal is brass?"),
-    ("How does a kiln work?", "Explain how a kiln works"),
-    ("How do I clean my oven?", "How do you clean an oven?"),
-    ("What does the word laconic mean?", "What does laconic mean?"),
-    ("What exactly is a tensor?", "What is a tensor?"),
-    ("What are some birds of Kenya?", "What are birds of Kenya?"),
-    ("melting point of gallium", "What is the melting point of gallium?"),
-    ("How do I sort a map using Kotlin?", "How can I sort a map in Kotlin?"),
-    ("Is it possible to freeze tofu?", "Can I freeze tofu?"),
-    ("Do I need a permit to fish?", "Do I need a permit to fish"),
-    // Order that may move.
-    ("In Rust, how do I reverse a vector?", "How do I reverse a vector in Rust?"),
-    ("Trains from Ghent to Bruges", "Trains to Bruges from Ghent"),
+    ("How to poach an egg", "How do I poach an egg?"),
+    // The sides of a difference.
     ("What is the difference between TCP and UDP?", "What is the difference between UDP and TCP?"),
-    ("Compare granite and marble", "Compare marble with granite"),
-    ("What is Portugal's capital?", "What is the capital of Portugal?"),
-    ("How do I turn the radiator off?", "How do I turn off the radiator?"),
+    (
+        "What are the main differences between a bay and a fjord?",
+        "What are the main differences between a fjord and a bay?",
+    ),
     // Values.
     ("What happened on 5 November 2024?", "What happened on 2024-11-05?"),
-    ("What happened on November 5th, 2024?", "What happened on the 5th of November 2024?"),
+    ("What happened on November 5th, 2024?", "What happened on 5 November 2024?"),
     ("Is the gate open at 2pm?", "Is the gate open at 14:00?"),
     ("Is the gate open at 2 p.m.?", "Is the gate open at 2:00 PM?"),
     ("Convert 5 km to miles", "Convert five kilometers to miles"),
     ("Name two hundred and five bones", "Name 205 bones"),
     ("How heavy is a 10 percent solution?", "How heavy is a 10% solution?"),
     ("Who lives on $1,000 a month?", "Who lives on 1000 dollars a month?"),
-    // Inflection, spelling, synonyms.
-    ("What are the side effects of ibuprofen?", "What is the side effect of ibuprofen?"),
+    ("How fast is 90 km/h in 20 sec?", "How fast is 90 km/h in 20 seconds?"),
+    // Spelling.
     ("What colour is a ruby?", "What color is a ruby?"),
-    ("Where can I purchase a bicycle?", "Where can I buy a bike?"),
-    ("How do I fix a refrigerator?", "How do I repair a fridge?"),
-    ("What is the largest film festival?", "What is the biggest movie festival?"),
-    ("What are the best tools for making cheese?", "Which are the best tools for making cheese?"),
-    ("Which cities have a metro?", "What city has a metro?"),
-    ("How do I erase a directory in Bash?", "How do I delete a folder in bash?"),
-    ("How do you normalise a database?", "How do I normalize a database?"),
+    ("How do I normalise a database?", "How do I normalize a database?"),
 ];
 
 #[test]
 fn no_pair_with_different_answers_passes() {
-    assert!(MUST_MISS.len() >= 60);
-    let served: Vec<_> = MUST_MISS
-        .iter()
+    assert!(MUST_MISS.len() >= 60 && MUST_MISS_THOUGH_CLOSE.len() >= 60);
+    let pairs = || MUST_MISS.iter().chain(MUST_MISS_THOUGH_CLOSE);
+    let served: Vec<_> = pairs()
         .filter(|(one, other)| match (Question::read(one), Question::read(other)) {
             (Ok(one), Ok(other)) => one.same_words() == other.same_words() || judge(&one, &other).is_ok(),
             _ => false,
         })
         .collect();
     assert!(served.is_empty(), "{served:#?}");
-    let judged = MUST_MISS.iter().filter(|(one, other)| Question::read(one).is_ok() && Question::read(other).is_ok());
-    assert!(judged.count() * 10 >= MUST_MISS.len() * 9, "the table is there to try the gates, not eligibility");
+    let judged = pairs().filter(|(one, other)| Question::read(one).is_ok() && Question::read(other).is_ok());
+    assert!(judged.count() * 10 >= pairs().count() * 9, "the table is there to try the gates, not eligibility");
 }
 
 #[test]
 fn pairs_with_one_answer_pass() {
-    assert!(SHOULD_HIT.len() >= 40);
+    assert!(SHOULD_HIT.len() >= 30);
     let refused: Vec<_> = SHOULD_HIT
         .iter()
         .filter_map(|(one, other)| match (Question::read(one), Question::read(other)) {
@@ -289,7 +373,7 @@ fn reversed_roles_and_ids_that_differ_by_a_digit_do_not_share_an_answer() {
 fn the_same_words_tier_serves_what_differs_in_wording_only() {
     let same = |(one, other): &&(&str, &str)| read(one).same_words() == read(other).same_words();
     let served = SHOULD_HIT.iter().filter(same).count();
-    assert!(served >= 35, "{served} of {}", SHOULD_HIT.len());
+    assert!(served >= 30, "{served} of {}", SHOULD_HIT.len());
 }
 
 #[test]
@@ -317,7 +401,7 @@ mod properties {
             .prop_map(|parts| parts.into_iter().flat_map(|(word, mark)| [word, mark]).collect())
     }
 
-    /// Plain words, whose case means nothing.
+    /// A plain question.
     fn plain() -> impl Strategy<Value = String> {
         prop::collection::vec("[a-z]{3,9}", 1..9).prop_map(|words| format!("what is the {}", words.join(" ")))
     }
@@ -357,8 +441,8 @@ mod properties {
         }
 
         #[test]
-        fn case_outer_space_and_end_punctuation_do_not_matter(text in plain(), end in "[?!.]{0,3}\\s{0,3}") {
-            let variant = format!("  {}{end}", text.to_uppercase());
+        fn the_first_capital_outer_space_and_end_punctuation_do_not_matter(text in plain(), end in "[?!.]{0,3}\\s{0,3}") {
+            let variant = format!("  {}{end}", text.replacen("what", "What", 1));
             let (one, other) = (Question::read(&text), Question::read(&variant));
             prop_assert_eq!(one.as_ref().err(), other.as_ref().err());
             if let (Ok(one), Ok(other)) = (one, other) {

@@ -4,7 +4,6 @@
 /// Pairs of opposites, as base forms; irregular pasts are listed beside them.
 pub(super) const ANTONYMS: &[(&str, &str)] = &[
     ("enable", "disable"),
-    ("switch-on", "switch-off"),
     ("include", "exclude"),
     ("buy", "sell"),
     ("bought", "sold"),

@@ -94,6 +94,12 @@ const CONTINUATIONS: &[&str] =
 const MORE: &[&str] =
     &["more", "again", "another", "else", "instead", "further", "it", "so", "no", "on", "ahead", "next"];
 
+/// Words that may stand before a question and ask nothing, whatever they are worth to the wording.
+const EDGES: &[&str] = &[
+    "hi", "hello", "hey", "there", "thanks", "thank", "you", "sorry", "ok", "okay", "well", "so", "um", "please",
+    "kindly", "could", "can", "would", "will", "just", "now",
+];
+
 /// Pronouns that stand for something named.
 const STAND_INS: &[&str] = &[
     "it",
@@ -116,9 +122,11 @@ const STAND_INS: &[&str] = &[
 
 /// Whether it points at something outside the text.
 fn anaphoric(tokens: &[Token<'_>]) -> bool {
-    let first = &tokens[0];
-    let about = first.is_any(&["what", "how"]) && tokens.get(1).is_some_and(|next| next.is("about"));
-    let short = tokens.len() <= 3 && tokens.iter().any(|token| token.is_any(MORE));
+    let lead = tokens.iter().take_while(|token| token.is_any(EDGES)).count();
+    let Some(first) = tokens.get(lead) else { return true };
+    let about = first.is_any(&["what", "how"]) && tokens.get(lead + 1).is_some_and(|next| next.is("about"));
+    let short = tokens.iter().filter(|token| !token.is_any(EDGES)).count() <= 3
+        && tokens.iter().any(|token| token.is_any(MORE));
     first.is_any(CONTINUATIONS) || about || short || (0..tokens.len()).any(|at| points_out(tokens, at))
 }
 
@@ -274,7 +282,13 @@ fn action(tokens: &[Token<'_>]) -> bool {
             && tokens[at + 1..].iter().take(2).any(|token| token.is_any(&["want", "need", "like", "wish"]));
         wish && tokens[at + 1..].iter().take(5).any(|token| token.is_any(ACTIONS))
     };
-    (0..tokens.len()).any(|at| (commanded(at) && (at == 0 || tokens[at - 1].ends)) || wished(at))
+    let begins = |at: usize| {
+        at == 0
+            || tokens[at - 1].ends
+            || tokens[..at].iter().all(|token| token.is_any(EDGES))
+            || tokens[at - 1].is_any(&["please", "kindly"])
+    };
+    (0..tokens.len()).any(|at| (commanded(at) && begins(at)) || wished(at))
 }
 
 /// Words that make the answer depend on when it is asked.

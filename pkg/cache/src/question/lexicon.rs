@@ -48,7 +48,7 @@ pub(crate) enum Class {
     Scope,
     /// Everything else.
     Word,
-    /// Without a meaning of its own: articles, the copula, "do".
+    /// Grammar: articles, the copula, "do".
     Filler,
 }
 
@@ -64,8 +64,6 @@ pub(crate) struct Sense {
     pub(crate) canon: &'static str,
     /// `more` or `most` that an ending adds.
     pub(crate) degree: Option<&'static str>,
-    /// An -ing form, equal to its verb only behind a preposition.
-    pub(crate) gerund: bool,
 }
 
 /// A phrase and the words that replace it.
@@ -122,27 +120,22 @@ fn build() -> Words {
     let mut words = Words::default();
     for &(class, table) in tables::CLASSES {
         for (canon, word) in rows(table) {
-            add(&mut words, word, Sense { class, canon, degree: None, gerund: false });
+            let canon = if folds(class) { canon } else { word };
+            add(&mut words, word, Sense { class, canon, degree: None });
         }
     }
     for &(one, other) in antonyms::ANTONYMS {
-        add_forms(&mut words, one, Class::Polar, one);
-        add_forms(&mut words, other, Class::Polar, other);
+        add_forms(&mut words, one);
+        add_forms(&mut words, other);
     }
-    for (canon, word) in rows(synonyms::SYNONYMS) {
+    for (canon, word) in rows(synonyms::SPELLINGS) {
         let class = words.get(canon).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
-        add_forms(&mut words, word, class, canon);
-    }
-    for (canon, word) in rows(synonyms::IRREGULAR_PLURALS).chain(rows(synonyms::SPELLINGS)) {
-        let known = words.get(canon).and_then(|slot| slot.sense);
-        let sense = known.unwrap_or(Sense { class: Class::Word, canon, degree: None, gerund: false });
-        add(&mut words, word, sense);
+        words.entry(word).or_default().sense = Some(Sense { class, canon, degree: None });
     }
     for word in synonyms::VERBS.split_whitespace() {
-        let class = words.get(word).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
-        let canon = words.get(word).and_then(|slot| slot.sense).map_or(word, |sense| sense.canon);
-        add(&mut words, word, Sense { class, canon, degree: None, gerund: false });
-        add_gerund(&mut words, word, class, canon);
+        add(&mut words, word, Sense { class: Class::Word, canon: word, degree: None });
+        let form = leaked(super::stem::gerund(word));
+        add(&mut words, form, Sense { class: Class::Word, canon: form, degree: None });
     }
     for word in synonyms::ADJECTIVES.split_whitespace() {
         add_degrees(&mut words, word);
@@ -164,34 +157,31 @@ fn add(words: &mut Words, word: &'static str, sense: Sense) {
     words.entry(word).or_default().sense.get_or_insert(sense);
 }
 
-/// `word`, its form in -s under the same canonical word, and -ing, which is equal only as a gerund. A form in -ed is a
-/// word of its own: "sold" is not "sell".
-fn add_forms(words: &mut Words, word: &'static str, class: Class, canon: &'static str) {
-    add(words, word, Sense { class, canon, degree: None, gerund: false });
-    if !word.contains(' ') && word.len() > 2 {
-        let form = leaked(super::stem::plural(word));
-        add(words, form, Sense { class, canon, degree: None, gerund: false });
-        if class == Class::Polar {
-            let form = leaked(super::stem::past(word));
-            add(words, form, Sense { class, canon: form, degree: None, gerund: false });
-            add_gerund(words, word, class, canon);
+/// `word` and its forms in -s, -ed and -ing, each a word of its own: "sold" is not "sell".
+fn add_forms(words: &mut Words, word: &'static str) {
+    add(words, word, Sense { class: Class::Polar, canon: word, degree: None });
+    if word.len() > 2 {
+        for form in [super::stem::plural(word), super::stem::past(word), super::stem::gerund(word)] {
+            let form = leaked(form);
+            add(words, form, Sense { class: Class::Polar, canon: form, degree: None });
         }
     }
 }
 
-/// The -ing form of a verb.
-fn add_gerund(words: &mut Words, word: &str, class: Class, canon: &'static str) {
-    let form = leaked(super::stem::gerund(word));
-    add(words, form, Sense { class, canon, degree: None, gerund: true });
+/// The -er and -est forms of an adjective, with their degree.
+fn add_degrees(words: &mut Words, word: &'static str) {
+    let class = words.get(word).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
+    add(words, word, Sense { class, canon: word, degree: None });
+    let (more, most) = super::stem::degrees(word);
+    for (form, degree) in [(leaked(more), "more"), (leaked(most), "most")] {
+        add(words, form, Sense { class, canon: form, degree: Some(degree) });
+    }
 }
 
-/// The -er and -est forms of an adjective: the adjective and a degree.
-fn add_degrees(words: &mut Words, word: &'static str) {
-    let known = words.get(word).and_then(|slot| slot.sense);
-    let base = known.unwrap_or(Sense { class: Class::Word, canon: word, degree: None, gerund: false });
-    let (more, most) = super::stem::degrees(word);
-    add(words, leaked(more), Sense { degree: Some("more"), ..base });
-    add(words, leaked(most), Sense { degree: Some("most"), ..base });
+/// Whether the words of a row are one word: "a" and "an", "do" and "does", "two" and 2. Elsewhere a row only says their
+/// class, and each stands for itself.
+const fn folds(class: Class) -> bool {
+    matches!(class, Class::Filler | Class::Number | Class::Unit)
 }
 
 /// The table lives as long as the process, so its generated forms may as well.
@@ -204,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_synonyms_are_opposites() {
+    fn no_spellings_are_opposites() {
         for &(one, other) in antonyms::ANTONYMS {
             let (one, other) = (sense(one).expect("in the table"), sense(other).expect("in the table"));
             assert_ne!(one.canon, other.canon);

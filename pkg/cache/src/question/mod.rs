@@ -56,19 +56,19 @@ impl Question {
         tokens.truncate(asking.end);
         tokens.drain(..asking.start);
         eligible::judge(&tokens)?;
-        let mut tokens = rewrite::phrases(tokens);
+        if asking.start > 0 {
+            rewrite::embedded(&mut tokens);
+        }
+        let mut tokens = rewrite::phrases(&tokens);
         if !terms::about_words(&tokens) {
             tokens = value::merge(tokens);
         }
-        rewrite::anybodys(&mut tokens);
-        rewrite::possessive(&mut tokens);
-        rewrite::bare(&mut tokens);
         order::canonical(&mut tokens);
         Features::of(&tokens).map(|features| Self { features })
     }
 
-    /// Equal for questions that say the same in the same words: same content words, values and negations in the same
-    /// order, apart from case, punctuation, politeness, articles and phrases with one meaning. SHA-256, stable.
+    /// Equal for questions that say the same in the same words in the same order, apart from politeness, contractions,
+    /// writings of one value, punctuation at the end, and the case of words that only ask. SHA-256, stable.
     pub const fn same_words(&self) -> [u8; 32] {
         self.features.same_words
     }

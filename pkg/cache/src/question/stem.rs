@@ -1,8 +1,5 @@
 //! Regular English inflection, just as much as the rules need.
 
-use super::tables::PLURALS_OF_THEIR_OWN;
-use std::borrow::Cow;
-
 /// Whether the word ends in consonant, vowel, consonant, so that endings double its last letter.
 fn doubles(word: &str) -> bool {
     let vowel = |c: u8| b"aeiou".contains(&c);
@@ -57,23 +54,6 @@ pub(super) fn degrees(word: &str) -> (String, String) {
     }
 }
 
-/// The singular of a regular plural. Nouns whose plural means something else stay as they are.
-pub(super) fn singular(word: &str) -> Cow<'_, str> {
-    let other = |end: &str| word.ends_with(end);
-    let invariant = word.len() < 4 || !other("s") || other("ss") || other("us") || other("is") || !word.is_ascii();
-    if invariant || PLURALS_OF_THEIR_OWN.contains(&word) {
-        return Cow::Borrowed(word);
-    }
-    let cut = |n: usize| &word[..word.len() - n];
-    if word.len() > 4 && other("ies") {
-        Cow::Owned(format!("{}y", cut(3)))
-    } else if other("sses") || other("xes") || other("ches") || other("shes") || other("zzes") {
-        Cow::Borrowed(cut(2))
-    } else {
-        Cow::Borrowed(cut(1))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,11 +64,5 @@ mod tests {
         assert_eq!([past("stop"), past("enable"), past("carry")], ["stopped", "enabled", "carried"]);
         assert_eq!([gerund("make"), gerund("run"), gerund("show")], ["making", "running", "showing"]);
         assert_eq!(degrees("big"), ("bigger".to_owned(), "biggest".to_owned()));
-    }
-
-    #[test]
-    fn a_plural_that_is_another_word_has_no_singular() {
-        assert_eq!([singular("cats"), singular("boxes"), singular("cities")], ["cat", "box", "city"]);
-        assert_eq!([singular("news"), singular("paris"), singular("glass")], ["news", "paris", "glass"]);
     }
 }

@@ -4,7 +4,7 @@ use super::lexicon::Class;
 
 type Table = &'static [(&'static str, &'static str)];
 
-/// Every class with its words, as `(canonical, variants)`. Where a word is in two lists, the first one holds.
+/// Every class with its words, as `(word, other words)`. Where a word is in two lists, the first one holds.
 pub(super) const CLASSES: &[(Class, Table)] = &[
     (Class::Filler, FILLERS),
     (Class::Negation, NEGATIONS),
@@ -19,18 +19,19 @@ pub(super) const CLASSES: &[(Class, Table)] = &[
     (Class::Persona, &[("act-as", "")]),
     (Class::Form, FORMS),
     (Class::Language, LANGUAGES),
-    (Class::Time, &[("12:00", "noon, midday"), ("00:00", "midnight")]),
+    (Class::Time, &[("noon", "midday"), ("midnight", "")]),
     (Class::Number, NUMBERS),
     (Class::Unit, UNITS),
 ];
 
-/// Articles, the present copula and "do": they carry grammar. Where the copula stands does not matter, but whether there
-/// is one does ("who is paid", "who paid"), so it is counted. Their past is tense and is compared.
-const FILLERS: Table = &[("the", "a, an"), ("is", "are, am"), ("do", "does")];
+/// Articles, the present copula and "do". All are content: "a glass" is not "glass", "what do fish eat" not "what fish
+/// eat".
+const FILLERS: Table = &[("the", ""), ("a", "an"), ("is", ""), ("are", ""), ("am", ""), ("do", "does")];
 
 /// Words that turn a statement into its opposite.
 const NEGATIONS: Table = &[
     ("not", ""),
+    ("n't", ""),
     ("no", ""),
     ("never", ""),
     ("without", ""),
@@ -137,7 +138,7 @@ const PRONOUNS: Table = &[
     ("those", ""),
 ];
 
-/// What is asked for. "which" asks as "what" does; "whose" and "how much" do not.
+/// What is asked for.
 const INTENTS: Table = &[
     ("what", "which"),
     ("who", "whom"),
@@ -332,17 +333,17 @@ const LANGUAGES: Table = &[
     ("perl", ""),
 ];
 
-/// Number words; an ordinal ends with a dot. Roman numerals only where they are no word and no initial.
+/// Number words; an ordinal ends with a dot.
 const NUMBERS: Table = &[
     ("0", "zero"),
     ("1", "one"),
-    ("2", "two, ii"),
-    ("3", "three, iii"),
+    ("2", "two"),
+    ("3", "three"),
     ("4", "four"),
     ("5", "five"),
     ("6", "six"),
-    ("7", "seven, vii"),
-    ("8", "eight, viii"),
+    ("7", "seven"),
+    ("8", "eight"),
     ("9", "nine"),
     ("10", "ten"),
     ("11", "eleven"),
@@ -379,7 +380,8 @@ const NUMBERS: Table = &[
     ("10.", "tenth"),
 ];
 
-/// Units by any name that means nothing else.
+/// Units. Rows count behind a number only: "5 feet" is "5 foot", but "my feet" are not "my foot". A symbol stands in the
+/// case in which it is written, and only if it has one reading: "mb" and "5 g" have two.
 pub(super) const UNITS: Table = &[
     ("kilometre", "km, kms, kilometres, kilometer, kilometers"),
     ("metre", "metres, meter, meters"),
@@ -389,21 +391,22 @@ pub(super) const UNITS: Table = &[
     ("yard", "yards"),
     ("feet", "foot"),
     ("inch", "inches"),
-    ("kilogram", "kg, kgs, kilograms, kilogramme, kilogrammes, kilo, kilos"),
+    ("kilogram", "kg, kgs, kilograms, kilogramme, kilogrammes"),
     ("gram", "grams, gramme, grammes"),
     ("milligram", "mg, milligrams"),
-    ("pound", "lb, lbs, pounds"),
+    ("pound", "pounds"),
+    ("lb", "lbs"),
     ("ounce", "oz, ounces"),
     ("tonne", "tonnes"),
     ("ton", "tons"),
     ("litre", "litres, liter, liters"),
     ("millilitre", "ml, millilitres, milliliter, milliliters"),
     ("gallon", "gallons"),
-    ("celsius", "°c, centigrade"),
-    ("fahrenheit", "°f"),
+    ("celsius", "°C, °c, centigrade"),
+    ("fahrenheit", "°F, °f"),
     ("kelvin", ""),
     ("degree", "degrees, °"),
-    ("percent", "%, percentage"),
+    ("percent", "%"),
     ("millisecond", "ms, milliseconds"),
     ("minute", "minutes"),
     ("hour", "hours"),
@@ -414,27 +417,29 @@ pub(super) const UNITS: Table = &[
     ("century", "centuries"),
     ("decade", "decades"),
     ("byte", "bytes"),
-    ("kilobyte", "kb, kilobytes"),
-    ("megabyte", "mb, megabytes"),
-    ("gigabyte", "gb, gigabytes"),
-    ("terabyte", "tb, terabytes"),
+    ("kilobyte", "kB, KB, kilobytes"),
+    ("megabyte", "MB, megabytes"),
+    ("gigabyte", "GB, gigabytes"),
+    ("terabyte", "TB, terabytes"),
     ("megabit", "megabits, mbit"),
     ("gigabit", "gigabits, gbit"),
     ("watt", "watts"),
-    ("kilowatt", "kw, kilowatts"),
+    ("kilowatt", "kW, kilowatts"),
     ("volt", "volts"),
-    ("hertz", "hz"),
-    ("gigahertz", "ghz"),
+    ("hertz", "Hz"),
+    ("gigahertz", "GHz"),
     ("km/h", "kph, kmh"),
     ("mph", ""),
     ("dollar", "dollars"),
     ("usd", ""),
-    ("euro", "euros, eur"),
+    ("euro", "euros"),
     ("gbp", ""),
-    ("yen", "jpy"),
-    ("rupee", "rupees, inr"),
-    ("cent", "cents"),
-    ("calorie", "calories, kcal"),
+    ("yen", ""),
+    ("rupee", "rupees"),
+    ("cent", ""),
+    ("cents", ""),
+    ("calorie", "calories"),
+    ("kcal", ""),
     ("weekday", "weekdays"),
     ("monday", "mondays"),
     ("tuesday", "tuesdays"),
@@ -447,66 +452,9 @@ pub(super) const UNITS: Table = &[
 
 /// Units whose names are other words unless a number stands before them.
 pub(super) const UNITS_AFTER_NUMBERS: Table = &[
-    ("metre", "m"),
-    ("gram", "g"),
-    ("litre", "l"),
-    ("second", "s, sec, secs, seconds"),
+    ("second", "sec, secs, seconds"),
     ("minute", "min, mins"),
-    ("hour", "h, hr, hrs"),
+    ("hour", "hr, hrs"),
     ("year", "yr, yrs"),
     ("feet", "ft"),
-    ("mile", "mi"),
-    ("celsius", "c"),
-    ("fahrenheit", "f"),
-    ("volt", "v"),
-    ("watt", "w"),
-    ("thousand", "k"),
-];
-
-/// Nouns whose plural is another word, a name or a product, so that it is not the same as the singular.
-pub(super) const PLURALS_OF_THEIR_OWN: &[&str] = &[
-    "news",
-    "goods",
-    "arms",
-    "customs",
-    "means",
-    "glasses",
-    "odds",
-    "savings",
-    "manners",
-    "premises",
-    "grounds",
-    "forces",
-    "spirits",
-    "clothes",
-    "contents",
-    "remains",
-    "series",
-    "species",
-    "windows",
-    "jobs",
-    "gates",
-    "words",
-    "teams",
-    "pages",
-    "numbers",
-    "sheets",
-    "docs",
-    "doors",
-    "stones",
-    "eagles",
-    "giants",
-    "times",
-    "states",
-    "nations",
-    "physics",
-    "politics",
-    "economics",
-    "statistics",
-    "ethics",
-    "graphics",
-    "athletics",
-    "lens",
-    "mars",
-    "wales",
 ];

@@ -2,10 +2,8 @@
 
 use super::eligible::Ineligible;
 use super::lexicon::{CLASSES, Class};
-use super::stem;
 use super::token::Token;
 use sha2::{Digest, Sha256};
-use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
@@ -41,7 +39,7 @@ impl Term {
     }
 }
 
-/// Most terms of a question; a token makes at most three.
+/// Most terms of a question; a token makes three at most, save for odd ones with hyphens and breaks.
 pub(crate) const MAX_TERMS: usize = 192;
 
 /// See [`super::Question`].
@@ -67,10 +65,6 @@ struct Collector {
     sums: [u64; CLASSES],
     bucket: u64,
     exact: Vec<u8>,
-    /// Number of "is", "are", "am".
-    copulas: u8,
-    /// A superlative makes one of many, so that singular and plural are no longer the same.
-    superlative: bool,
     /// Asked about words themselves, see [`about_words`].
     about_words: bool,
 }
@@ -86,20 +80,15 @@ impl Features {
             sums: [0; CLASSES],
             bucket: 0,
             exact: Vec::with_capacity(160),
-            copulas: 0,
-            superlative: tokens.iter().any(superlative),
             about_words: about_words(tokens),
         };
-        let mut before = None;
         for (at, token) in tokens.iter().enumerate() {
-            if token.class() == Class::Filler {
-                all.filler(token, tokens.get(at + 1));
-            } else {
-                all.take(token, before);
+            all.take(token);
+            if token.ends && at + 1 < tokens.len() {
+                let mark = if token.colon { ":" } else { "," };
+                all.push(Class::Connective, mark, mark, false);
             }
-            before = Some(token);
         }
-        all.copulas();
         if all.terms.len() > MAX_TERMS {
             return Err(Ineligible::TooLong);
         }
@@ -122,52 +111,33 @@ impl Features {
 }
 
 impl Collector {
-    /// An article is dropped where a noun follows ("vitamin A", "the word a"), the copula is counted, "do" is dropped.
-    fn filler(&mut self, token: &Token<'_>, next: Option<&Token<'_>>) {
-        let noun_follows =
-            next.is_some_and(|next| !token.ends && !matches!(next.class(), Class::Preposition | Class::Connective));
-        match token.sense.map(|sense| sense.canon) {
-            Some("the") if !noun_follows => self.push(Class::Word, &token.text, &token.text, false),
-            Some("is") => self.copulas += 1,
-            _ => {}
+    /// Adds a token's terms.
+    fn take(&mut self, token: &Token<'_>) {
+        if token.joined {
+            self.push(Class::Connective, "-", "-", false); // a man-eating shark is no man eating shark
         }
-    }
-
-    /// Adds a token's terms. A gerund is its verb behind a preposition and in a how-to question.
-    fn take(&mut self, token: &Token<'_>, before: Option<&Token<'_>>) {
         let class = token.class();
-        let text = token.text.as_ref();
+        let text = token.written();
         match (token.class, token.sense) {
             (Some(_), _) => self.push(class, text, text, token.proper || class == Class::Literal),
             (None, Some(sense)) => {
                 if let Some(degree) = sense.degree {
                     self.push(Class::Degree, degree, degree, false);
                 }
-                let verb = before.is_none_or(|before| before.class() == Class::Preposition || before.is("how-to"));
-                let canon = if self.about_words || (sense.gerund && !verb) { text } else { sense.canon };
-                let exact = if in_bucket(class) && class != Class::Form { canon } else { text };
-                self.push(class, exact, canon, token.proper);
+                let folded = !self.about_words && token.cased.is_none();
+                let exact = if folded && matches!(class, Class::Filler | Class::Number) { sense.canon } else { text };
+                // A unit counts behind a number only, and then it is a value.
+                let canon = if folded && class != Class::Unit { sense.canon } else { text };
+                self.push(grammar(class), exact, canon, token.proper);
             }
             (None, None) => {
                 self.negative_prefix(text);
-                let one = if token.proper || self.superlative || self.about_words {
-                    Cow::Borrowed(text)
-                } else {
-                    stem::singular(text)
-                };
-                self.push(class, text, &one, token.proper);
+                self.push(class, text, text, token.proper);
             }
         }
         if token.owner {
             self.push(Class::Preposition, "'s", "'s", false);
         }
-    }
-
-    /// How often the copula stands, wherever it does.
-    fn copulas(&mut self) {
-        let sum = &mut self.sums[Class::Tense as usize];
-        *sum = sum.wrapping_add(mixed(u64::from(self.copulas)));
-        self.exact.push(self.copulas);
     }
 
     /// "unsafe", "non", "illegible": a prefix that may negate counts as a negation of its own kind.
@@ -255,10 +225,12 @@ pub(super) fn about_words(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(|token| token.is_any(ABOUT_WORDS) || letter(token))
 }
 
-/// "most", "best", "largest", "first".
-fn superlative(token: &Token<'_>) -> bool {
-    token.is_any(&["most", "least", "best", "worst", "top", "first", "last"])
-        || token.sense.is_some_and(|sense| sense.degree == Some("most"))
+/// Articles, the copula and "do" are compared as tense is.
+const fn grammar(class: Class) -> Class {
+    match class {
+        Class::Filler => Class::Tense,
+        class => class,
+    }
 }
 
 /// The classes that must agree as multisets and are cheap to bucket by.

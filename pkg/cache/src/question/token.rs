@@ -1,7 +1,8 @@
 //! From text to tokens: words, values (numbers, dates, times, units) and literals (ids, code, flags, quoted text).
 //!
-//! A word is folded to lower case; a literal keeps its case where case decides the meaning (flags, code, quotes). What
-//! looks like neither is a literal: two unlike literals never match, so an odd token costs a hit and never a wrong one.
+//! A word is folded to lower case to be looked up, but compared with its capitals where they tell something. What looks
+//! like no word is a literal, as written: two unlike literals never match, so an odd token costs a hit and never a wrong
+//! one.
 
 use super::lexicon::{self, Class, Sense};
 use super::value;
@@ -23,6 +24,10 @@ pub(super) struct Token<'a> {
     pub(super) ends: bool,
     /// A colon stands behind it: what follows is what it is about.
     pub(super) colon: bool,
+    /// The spelling with its capitals, where they are content: "rust" is not "Rust".
+    pub(super) cased: Option<Cow<'a, str>>,
+    /// A hyphen joins it to the word before.
+    pub(super) joined: bool,
     /// It carries a possessive `'s`.
     pub(super) owner: bool,
 }
@@ -30,12 +35,27 @@ pub(super) struct Token<'a> {
 impl<'a> Token<'a> {
     /// A plain word, already in lower case.
     pub(super) const fn word(text: Cow<'a, str>) -> Self {
-        Self { text, class: None, sense: None, proper: false, ends: false, colon: false, owner: false }
+        Self {
+            text,
+            class: None,
+            sense: None,
+            proper: false,
+            ends: false,
+            colon: false,
+            cased: None,
+            joined: false,
+            owner: false,
+        }
     }
 
     /// A value or literal.
     pub(super) fn value(class: Class, text: impl Into<Cow<'a, str>>) -> Self {
         Self { class: Some(class), ..Self::word(text.into()) }
+    }
+
+    /// The word as it is compared: with its capitals where they are content.
+    pub(super) fn written(&self) -> &str {
+        self.cased.as_ref().unwrap_or(&self.text)
     }
 
     /// Whether it is this word (not a literal that looks like it).
@@ -57,28 +77,25 @@ impl<'a> Token<'a> {
 /// Upper-case spellings that are names where the rest of the text is not shouted, and another word in lower case.
 const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "OK", "NO", "AN", "AS", "ALL", "A"];
 
-/// Words after which `'s` is "is", not a possessive.
-const IS_HOSTS: &[&str] =
-    &["what", "who", "where", "when", "why", "how", "which", "that", "this", "it", "he", "she", "there", "here"];
+/// Words after which `'s` is "is", not a possessive. "Who's paid" may be "who has paid", so it stands for itself.
+const IS_HOSTS: &[&str] = &["what", "where", "when", "why", "how", "that", "this", "it", "he", "she", "there", "here"];
 
 /// Contractions written without their apostrophe, where that is no other word.
 const BARE_CONTRACTIONS: &[(&str, &str, &str)] = &[
     ("whats", "what", "is"),
-    ("whos", "who", "is"),
     ("wheres", "where", "is"),
     ("hows", "how", "is"),
     ("thats", "that", "is"),
-    ("dont", "do", "not"),
-    ("doesnt", "does", "not"),
-    ("didnt", "did", "not"),
-    ("isnt", "is", "not"),
-    ("arent", "are", "not"),
-    ("wasnt", "was", "not"),
-    ("werent", "were", "not"),
-    ("cant", "can", "not"),
-    ("couldnt", "could", "not"),
-    ("shouldnt", "should", "not"),
-    ("wouldnt", "would", "not"),
+    ("dont", "do", "n't"),
+    ("doesnt", "does", "n't"),
+    ("didnt", "did", "n't"),
+    ("isnt", "is", "n't"),
+    ("arent", "are", "n't"),
+    ("wasnt", "was", "n't"),
+    ("werent", "were", "n't"),
+    ("couldnt", "could", "n't"),
+    ("shouldnt", "should", "n't"),
+    ("wouldnt", "would", "n't"),
     ("im", "i", "am"),
 ];
 
@@ -115,10 +132,11 @@ fn end_clause(out: &mut [Token<'_>]) {
     }
 }
 
-/// Quoted or back-ticked text at the start, and what follows it.
+/// Quoted or back-ticked text at the start with its marks, since `x` is code and "x" is text, and what follows it.
 fn quoted(rest: &str, open: char) -> Option<(&str, &str)> {
     if let Some(body) = rest.strip_prefix("```") {
-        return body.split_once("```");
+        let end = body.find("```")? + 6;
+        return Some(rest.split_at(end));
     }
     let close = match open {
         '"' | '`' | '\'' => open,
@@ -129,7 +147,7 @@ fn quoted(rest: &str, open: char) -> Option<(&str, &str)> {
     let body = &rest[open.len_utf8()..];
     let stands_free = |at: usize| !body[at + close.len_utf8()..].starts_with(char::is_alphanumeric);
     let (at, _) = body.match_indices(close).find(|&(at, _)| open != '\'' || stands_free(at))?;
-    (at > 0).then(|| (&body[..at], &body[at + close.len_utf8()..]))
+    (at > 0).then(|| rest.split_at(open.len_utf8() + at + close.len_utf8()))
 }
 
 /// Adds the tokens of one run without white space.
@@ -142,7 +160,9 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     if core.is_empty() {
         return end_clause(out);
     }
-    if core.ends_with(|c: char| c.is_ascii_digit()) && chunk[core.len()..].starts_with(['!', '\'', '"']) {
+    if (core.len() == 1 || core.ends_with(|c: char| c.is_ascii_digit()))
+        && chunk[core.len()..].starts_with(['!', '\'', '"'])
+    {
         out.push(Token::value(Class::Literal, &chunk[..=core.len()])); // a factorial, feet, inches
         return;
     }
@@ -152,16 +172,19 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
         value::push_digits(core, out);
     } else if core.starts_with(char::is_alphabetic) && core.chars().all(in_word) {
         let owner = core.ends_with(['s', 'S']) && chunk[core.len()..].starts_with('\'');
-        for part in core.split('-').filter(|part| !part.is_empty()) {
+        for (nth, part) in core.split('-').filter(|part| !part.is_empty()).enumerate() {
+            let at = out.len();
             push_word(part, shouting, out);
+            out[at].joined = nth > 0;
         }
         if let (true, Some(last)) = (owner, out.last_mut()) {
             last.owner = true;
         }
     } else if let Some(acronym) = acronym(core) {
-        out.push(Token { proper: true, ..Token::word(Cow::Owned(acronym)) });
+        let cased = Some(Cow::Owned(acronym.to_uppercase()));
+        out.push(Token { proper: true, cased, ..Token::word(Cow::Owned(acronym)) });
     } else {
-        out.push(Token::value(Class::Literal, literal(core)));
+        out.push(Token::value(Class::Literal, core));
     }
     let tail = &chunk[core.len()..];
     if let (true, Some(last)) = (tail.contains(|c| c != '\''), out.last_mut()) {
@@ -199,15 +222,13 @@ fn trim_end(chunk: &str) -> &str {
     core
 }
 
-/// A run without letters or digits: a long dash between words ends a clause, as does a bullet at a line's start; `&` is
-/// "and"; everything else is an operator and a literal, since `6 / 3` is not `6 * 3`.
+/// A run without letters or digits: a long dash between words ends a clause, as does a bullet at a line's start;
+/// everything else is an operator and a literal, since `6 / 3` is not `6 * 3`.
 fn push_symbol<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
     let long_dash = matches!(core, "–" | "—" | "--");
     let behind_value = out.last().is_some_and(|last| last.class.is_some() && !last.ends);
     let bullet = matches!(core, "-" | "*" | "•") && out.last().is_none_or(|last| last.ends);
-    if core == "&" {
-        out.push(Token::word(Cow::Borrowed("and")));
-    } else if bullet || (long_dash && !behind_value) {
+    if bullet || (long_dash && !behind_value) {
         end_clause(out);
     } else {
         out.push(Token::value(Class::Literal, core));
@@ -221,24 +242,12 @@ fn in_word(c: char) -> bool {
 
 /// `U.S.A` → `usa`; a name that would read as another word keeps its capitals.
 fn acronym(core: &str) -> Option<String> {
-    let single = core.split('.').all(|part| part.chars().count() == 1 && part.starts_with(char::is_alphabetic));
+    let single = core.split('.').all(|part| part.chars().count() == 1 && part.starts_with(char::is_uppercase));
     if !single || core.len() < 3 {
         return None;
     }
     let joined: String = core.chars().filter(|&c| c != '.').flat_map(char::to_uppercase).collect();
     Some(if SHOUTED_NAMES.contains(&joined.as_str()) { joined } else { joined.to_lowercase() })
-}
-
-/// A literal keeps its case where programs would (flags, paths, calls, assignments, addresses), and behind a figure.
-pub(super) fn literal(core: &str) -> Cow<'_, str> {
-    if core.starts_with('-')
-        || core.starts_with(|c: char| c.is_ascii_digit())
-        || core.contains(['_', '(', '$', '/', '\\', '@', ':', '=', '<', '>', '{'])
-    {
-        Cow::Borrowed(core)
-    } else {
-        lower(core)
-    }
 }
 
 /// Lower case; borrows if nothing changes.
@@ -257,13 +266,80 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     let inner_capital = part.chars().skip(1).any(char::is_uppercase);
     let proper = !shouting && (inner_capital || (!starts_sentence && part.starts_with(char::is_uppercase)));
     let text = lower(part);
+    let head = part.find('\'').map_or(part, |at| &part[..at]);
+    let cased = case_is_content(head, starts_sentence).then_some(Cow::Borrowed(head));
     match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
         None => match BARE_CONTRACTIONS.iter().find(|(bare, _, _)| *bare == text) {
-            Some(&(_, first, second)) => out.extend([first, second].map(|word| Token::word(Cow::Borrowed(word)))),
-            None => out.push(Token { proper, ..Token::word(text) }),
+            Some(&(_, first, second)) if cased.is_none() => {
+                out.extend([first, second].map(|word| Token::word(Cow::Borrowed(word))));
+            }
+            _ => out.push(Token { proper, cased, ..Token::word(text) }),
         },
-        Some((head, tail)) => push_contraction(head, &tail, proper, out),
+        Some((head, tail)) => push_contraction(&Token { proper, cased, ..Token::word(head.into()) }, &tail, out),
     }
+}
+
+/// Verbs that begin a request, besides the words of grammar.
+const ASKING: &[&str] = &[
+    "list",
+    "name",
+    "write",
+    "translate",
+    "convert",
+    "calculate",
+    "summarize",
+    "summarise",
+    "suggest",
+    "recommend",
+    "find",
+    "create",
+    "generate",
+    "draw",
+    "please",
+    "hi",
+    "hello",
+    "hey",
+    "thanks",
+    "thank",
+    "let",
+    "act",
+    "turn",
+    "how",
+    "whats",
+    "wheres",
+    "hows",
+    "thats",
+    "dont",
+    "doesnt",
+    "didnt",
+    "isnt",
+    "arent",
+    "wasnt",
+    "werent",
+    "couldnt",
+    "shouldnt",
+    "wouldnt",
+    "cannot",
+];
+
+/// Whether capitals tell something: inside a sentence always ("remove Rust"), and at its start unless the word only asks.
+fn case_is_content(part: &str, starts_sentence: bool) -> bool {
+    use Class::{Connective, Degree, Filler, Intent, Modal, Negation, Preposition, Pronoun, Scope, Tense};
+    if part == "I" || !part.contains(char::is_uppercase) {
+        return false;
+    }
+    let word = lower(part);
+    let capital_only = !part.chars().skip(1).any(char::is_uppercase);
+    let asks = || {
+        ASKING.contains(&word.as_ref())
+            || lexicon::sense(&word).is_some_and(|sense| {
+                matches!(
+                    sense.class,
+                    Connective | Degree | Filler | Intent | Modal | Negation | Preposition | Pronoun | Scope | Tense
+                )
+            })
+    };
+    !(starts_sentence && capital_only && asks())
 }
 
 /// Where case makes another word: `US` and `us`, the symbols `Co` and `CO`, the units `mW` and `MW` behind a number.
@@ -283,35 +359,37 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
                 || lexicon::unit(&lower(part)).is_none() && !known() && !matches!(part, "AM" | "PM")))
 }
 
-/// `what's` → `what is`, `don't` → `do not`, `france's` → a possessive.
-fn push_contraction(head: String, tail: &str, proper: bool, out: &mut Vec<Token<'_>>) {
-    let irregular = match (head.as_str(), tail) {
+/// `what's` → `what is`, `don't` → `do n't`, `france's` → a possessive. "Isn't drinking harmful" is not "is not drinking
+/// harmful", and `'d` may be would, had or did, so these stay a word of their own.
+fn push_contraction<'a>(head: &Token<'a>, tail: &str, out: &mut Vec<Token<'a>>) {
+    let irregular = match (head.text.as_ref(), tail) {
         ("can", "t") => Some("can"),
         ("won", "t") => Some("will"),
         ("shan", "t") => Some("shall"),
-        ("ain", "t") => Some("is"),
         _ => None,
     };
-    let past = ["how", "where", "why", "when", "what", "who"].contains(&head.as_str());
-    let (first, second): (Cow<'_, str>, &'static str) = match tail {
-        "t" if irregular.is_some() => (irregular.unwrap_or_default().into(), "not"),
-        "t" if head.ends_with('n') => (head[..head.len() - 1].to_owned().into(), "not"),
-        "s" if head == "let" => (head.into(), "us"),
-        "s" if IS_HOSTS.contains(&head.as_str()) => (head.into(), "is"),
-        "s" | "" => {
-            out.push(Token { proper, owner: tail == "s", ..Token::word(head.into()) });
+    let stem = head.text.strip_suffix('n').map(str::to_owned);
+    let (first, second) = match (tail, irregular, stem) {
+        ("t", Some(verb), _) => (Some(verb.to_owned()), "n't"),
+        ("t", None, Some(stem)) => (Some(stem), "n't"),
+        ("s", ..) if IS_HOSTS.contains(&head.text.as_ref()) => (None, "is"),
+        ("s" | "", ..) => {
+            out.push(Token { owner: tail == "s", ..head.clone() });
             return;
         }
-        "re" => (head.into(), "are"),
-        "ve" => (head.into(), "have"),
-        "ll" => (head.into(), "will"),
-        "m" => (head.into(), "am"),
-        "d" => (head.into(), if past { "did" } else { "would" }),
+        ("re", ..) => (None, "are"),
+        ("ve", ..) => (None, "have"),
+        ("ll", ..) => (None, "will"),
+        ("m", ..) => (None, "am"),
+        ("d", ..) => (None, "'d"),
         _ => {
-            out.push(Token { proper, ..Token::word(format!("{head}'{tail}").into()) });
+            let text = format!("{}'{tail}", head.text);
+            let cased = head.cased.as_ref().map(|cased| Cow::Owned(format!("{cased}'{tail}")));
+            out.push(Token { text: text.into(), cased, ..head.clone() });
             return;
         }
     };
-    out.push(Token { proper, ..Token::word(Cow::Owned(first.into_owned())) });
+    let text = first.map_or_else(|| head.text.clone(), Cow::Owned);
+    out.push(Token { text, ..head.clone() });
     out.push(Token::word(Cow::Borrowed(second)));
 }

@@ -1,8 +1,8 @@
 //! The layers together: exact before semantic, and a semantic hit is an exact entry.
 
 use crate::fixture::{
-    BOIL, CONFIG, EVERYTHING, HOUR_MS, NOW, POACH, POACH_EGGS, POACH_POLITE, Replica, SEMANTIC, entry, exact, is_miss,
-    partition, semantic,
+    BOIL, CONFIG, EVERYTHING, HOUR_MS, NOW, POACH, POACH_POLITE, POACH_SPELLED, Replica, SEMANTIC, entry, exact,
+    is_miss, partition, semantic,
 };
 use signet_cache::{Ask, CacheKey, Lookup, Miss, Mode, ReadPolicy, SemanticConfig};
 
@@ -16,7 +16,7 @@ async fn the_very_same_request_is_an_exact_hit_and_a_rephrased_one_a_semantic_hi
     let held = entry(home, POACH);
     replica.keep(&held).await;
     assert_eq!(exact(&replica.ask(&home, POACH).await), Some(held.id));
-    for (text, tier) in [(POACH_POLITE, "same-words"), (POACH_EGGS, "vector")] {
+    for (text, tier) in [(POACH_POLITE, "same-words"), (POACH_SPELLED, "vector")] {
         let found = replica.ask(&home, text).await;
         let Lookup::Semantic(served, decision) = &found else { panic!("{found:?}") };
         assert_eq!((served.id, decision.tier), (held.id, Some(tier)));
@@ -41,7 +41,7 @@ async fn a_question_whose_answer_is_gone_is_a_miss_that_claims_no_hit() {
     let layer = replica.cache.semantic().expect("on");
     let prepared = layer.prepare(&home, POACH).await.expect("eligible");
     layer.insert(held.id, held.key, held.expires_ms, prepared);
-    for text in [POACH_POLITE, POACH_EGGS] {
+    for text in [POACH_POLITE, POACH_SPELLED] {
         let missed = miss(replica.ask(&home, text).await);
         assert_eq!(missed.decision.tier, None, "{text}");
         assert!(missed.prepared.is_some(), "the fresh answer will fill it");
@@ -65,9 +65,9 @@ async fn a_caller_can_raise_the_floor_of_a_lookup() {
     let (replica, home) = (Replica::new(), partition(1, ""));
     replica.keep(&entry(home, POACH)).await;
     let read = ReadPolicy { floor: Some(0.96), ..EVERYTHING };
-    assert!(is_miss(&replica.ask_so(&home, POACH_EGGS, read, NOW).await));
+    assert!(is_miss(&replica.ask_so(&home, POACH_SPELLED, read, NOW).await));
     let read = ReadPolicy { floor: Some(0.1), ..EVERYTHING };
-    assert!(semantic(&replica.ask_so(&home, POACH_EGGS, read, NOW).await).is_some());
+    assert!(semantic(&replica.ask_so(&home, POACH_SPELLED, read, NOW).await).is_some());
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn another_question_is_a_miss_that_names_the_gate_and_can_be_filled() {
     assert_eq!(missed.decision.refused_by, Some("words"));
     let fresh = entry(home, BOIL);
     replica.cache.insert(std::sync::Arc::new(fresh.clone()), missed.prepared);
-    assert_eq!(semantic(&replica.ask(&home, "how do I boil an egg").await), Some(fresh.id));
+    assert_eq!(semantic(&replica.ask(&home, "how do I boil an egg in aluminium foil").await), Some(fresh.id));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn an_exact_hit_from_the_shared_layer_makes_its_question_findable() {
     replica.share(&held).await;
     assert_eq!(exact(&replica.ask(&home, POACH).await), Some(held.id));
     assert_eq!(semantic(&replica.ask(&home, POACH_POLITE).await), Some(held.id));
-    assert_eq!(semantic(&replica.ask(&home, POACH_EGGS).await), Some(held.id));
+    assert_eq!(semantic(&replica.ask(&home, POACH_SPELLED).await), Some(held.id));
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn tenants_and_namespaces_with_equal_prompts_never_share_an_answer() {
     let homes = [partition(1, ""), partition(2, ""), partition(1, "b")];
     let mut held = Vec::new();
     for home in homes {
-        for text in [POACH, POACH_POLITE, POACH_EGGS] {
+        for text in [POACH, POACH_POLITE, POACH_SPELLED] {
             let found = replica.ask(&home, text).await;
             assert!(is_miss(&found), "{found:?}");
         }
@@ -182,7 +182,7 @@ async fn tenants_and_namespaces_with_equal_prompts_never_share_an_answer() {
     for (home, own) in homes.iter().zip(&held) {
         assert_eq!(exact(&replica.ask(home, POACH).await), Some(own.id));
         assert_eq!(semantic(&replica.ask(home, POACH_POLITE).await), Some(own.id));
-        assert_eq!(semantic(&replica.ask(home, POACH_EGGS).await), Some(own.id));
+        assert_eq!(semantic(&replica.ask(home, POACH_SPELLED).await), Some(own.id));
     }
 }
 
@@ -194,5 +194,5 @@ async fn an_encoder_that_fails_costs_vector_hits_and_nothing_else() {
     replica.embedder.set_broken(true);
     assert_eq!(exact(&replica.ask(&home, POACH).await), Some(held.id));
     assert_eq!(semantic(&replica.ask(&home, POACH_POLITE).await), Some(held.id));
-    assert!(is_miss(&replica.ask(&home, POACH_EGGS).await));
+    assert!(is_miss(&replica.ask(&home, POACH_SPELLED).await));
 }

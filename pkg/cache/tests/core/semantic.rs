@@ -1,7 +1,7 @@
 //! The semantic layer by itself: which stored question is the one being asked.
 
 use crate::fixture::{
-    BOIL, FLOOR, HOUR_MS, NOW, POACH, POACH_EGGS, POACH_POLITE, SEMANTIC, at_cosine, embedder, partition,
+    BOIL, FLOOR, HOUR_MS, NOW, POACH, POACH_POLITE, POACH_SPELLED, SEMANTIC, at_cosine, embedder, partition,
 };
 use signet_cache::{
     CacheKey, Decision, Embedder, Mode, Neighbour, Partition, Place, Prepared, Question, Semantic, SemanticConfig,
@@ -75,7 +75,7 @@ async fn the_same_words_are_a_hit_whatever_their_vectors() {
 async fn a_neighbour_over_the_floor_that_passes_every_gate_is_a_hit() {
     let (layer, home) = (Layer::new(), partition(1, ""));
     let key = layer.learn(1, &home, POACH).await;
-    let (found, decision) = layer.ask(&home, POACH_EGGS).await;
+    let (found, decision) = layer.ask(&home, POACH_SPELLED).await;
     assert_eq!(found, Some(key));
     assert_eq!((decision.tier, decision.refused_by, decision.shadowed), (Some("vector"), None, false));
     let similarity = decision.similarity.expect("a candidate");
@@ -88,13 +88,13 @@ async fn a_neighbour_at_the_floor_is_a_hit_and_one_just_under_it_is_not() {
     let similarity = {
         let layer = Layer::new();
         layer.learn(1, &home, POACH).await;
-        layer.ask(&home, POACH_EGGS).await.1.similarity.expect("a candidate")
+        layer.ask(&home, POACH_SPELLED).await.1.similarity.expect("a candidate")
     };
     for (floor, hit) in [(similarity, true), (similarity.next_up(), false)] {
         let config = SemanticConfig { floor, ..SEMANTIC };
         let layer = Layer::with(config, embedder(), BruteForceIndex::default());
         layer.learn(1, &home, POACH).await;
-        let (found, decision) = layer.ask(&home, POACH_EGGS).await;
+        let (found, decision) = layer.ask(&home, POACH_SPELLED).await;
         assert_eq!(found.is_some(), hit);
         assert_eq!(decision.tier.is_some(), hit);
     }
@@ -104,15 +104,15 @@ async fn a_neighbour_at_the_floor_is_a_hit_and_one_just_under_it_is_not() {
 async fn a_caller_may_raise_the_floor_and_never_lower_it() {
     let (layer, home) = (Layer::new(), partition(1, ""));
     let key = layer.learn(1, &home, POACH).await;
-    let asked = layer.prepare(&home, POACH_EGGS).await;
+    let asked = layer.prepare(&home, POACH_SPELLED).await;
     let decide = |floor| layer.semantic.decide(&asked, Some(floor), NOW);
     let (found, decision) = decide(0.96);
     assert_eq!((found, decision.floor, decision.tier), (None, Some(0.96), None));
     assert_eq!(decide(0.94).0, Some(key));
-    let rows = [(POACH, [1.0, 0.0]), (POACH_EGGS, at_cosine(0.85))];
+    let rows = [(POACH, [1.0, 0.0]), (POACH_SPELLED, at_cosine(0.85))];
     let layer = Layer::with(SEMANTIC, TableEmbedder::new(&rows), BruteForceIndex::default());
     layer.learn(1, &home, POACH).await;
-    let asked = layer.prepare(&home, POACH_EGGS).await;
+    let asked = layer.prepare(&home, POACH_SPELLED).await;
     for lower in [0.8, 0.0, -1.0, f32::NEG_INFINITY, f32::NAN] {
         let (found, decision) = layer.semantic.decide(&asked, Some(lower), NOW);
         assert_eq!((found, decision.floor), (None, Some(FLOOR)), "{lower}");
@@ -131,12 +131,12 @@ async fn a_refused_candidate_is_recorded_with_its_gate_and_similarity() {
 
 #[tokio::test]
 async fn a_candidate_behind_a_refused_one_may_still_be_served() {
-    let rows = [(BOIL, [1.0, 0.0]), (POACH, at_cosine(0.95)), (POACH_EGGS, [1.0, 0.0])];
+    let rows = [(BOIL, [1.0, 0.0]), (POACH, at_cosine(0.95)), (POACH_SPELLED, [1.0, 0.0])];
     let (layer, home) =
         (Layer::with(SEMANTIC, TableEmbedder::new(&rows), BruteForceIndex::default()), partition(1, ""));
     layer.learn(1, &home, BOIL).await;
     let key = layer.learn(2, &home, POACH).await;
-    let (found, decision) = layer.ask(&home, POACH_EGGS).await;
+    let (found, decision) = layer.ask(&home, POACH_SPELLED).await;
     assert_eq!((found, decision.tier, decision.refused_by), (Some(key), Some("vector"), None));
     let similarity = decision.similarity.expect("the one served");
     assert!((similarity - 0.95).abs() < 1e-5, "{similarity}");
@@ -159,7 +159,7 @@ async fn shadow_mode_decides_and_does_not_serve() {
     let config = SemanticConfig { mode: Mode::Shadow, ..SEMANTIC };
     let (layer, home) = (Layer::with(config, embedder(), BruteForceIndex::default()), partition(1, ""));
     layer.learn(1, &home, POACH).await;
-    for (text, tier) in [(POACH_POLITE, "same-words"), (POACH_EGGS, "vector")] {
+    for (text, tier) in [(POACH_POLITE, "same-words"), (POACH_SPELLED, "vector")] {
         let (found, decision) = layer.ask(&home, text).await;
         assert_eq!((found, decision.tier, decision.shadowed), (None, Some(tier), true));
     }
@@ -171,7 +171,7 @@ async fn shadow_mode_decides_and_does_not_serve() {
 async fn an_expired_question_is_not_served_by_either_tier() {
     let (layer, home) = (Layer::new(), partition(1, ""));
     layer.learn(1, &home, POACH).await;
-    for text in [POACH_POLITE, POACH_EGGS] {
+    for text in [POACH_POLITE, POACH_SPELLED] {
         let asked = layer.prepare(&home, text).await;
         assert!(layer.semantic.decide(&asked, None, NOW + HOUR_MS - 1).0.is_some());
         let (found, decision) = layer.semantic.decide(&asked, None, NOW + HOUR_MS);
@@ -278,7 +278,7 @@ async fn a_newer_question_of_the_same_words_replaces_the_older() {
     assert_ne!(older, newer);
     assert_eq!(layer.semantic.len(), 1);
     assert_eq!(layer.ask(&home, POACH).await.0, Some(newer));
-    assert_eq!(layer.ask(&home, POACH_EGGS).await.0, Some(newer));
+    assert_eq!(layer.ask(&home, POACH_SPELLED).await.0, Some(newer));
     layer.semantic.remove(id(1));
     assert_eq!(layer.ask(&home, POACH).await.0, Some(newer), "the replaced id means nothing any more");
 }
@@ -290,7 +290,7 @@ async fn tenants_and_namespaces_never_meet_even_if_the_index_confuses_them() {
         let (home, other_tenant, other_space) = (partition(1, ""), partition(2, ""), partition(1, "b"));
         let key = layer.learn(1, &home, POACH).await;
         for foreign in [&other_tenant, &other_space] {
-            for text in [POACH, POACH_POLITE, POACH_EGGS] {
+            for text in [POACH, POACH_POLITE, POACH_SPELLED] {
                 let (found, decision) = layer.ask(foreign, text).await;
                 assert_eq!((found, decision.tier, decision.similarity), (None, None, None), "{text}");
             }
@@ -308,7 +308,7 @@ async fn an_encoder_that_fails_leaves_the_same_words_tier() {
     let key = layer.learn(1, &home, POACH).await;
     layer.embedder.set_broken(true);
     assert_eq!(layer.ask(&home, POACH_POLITE).await.0, Some(key));
-    let (found, decision) = layer.ask(&home, POACH_EGGS).await;
+    let (found, decision) = layer.ask(&home, POACH_SPELLED).await;
     assert_eq!((found, decision.similarity), (None, None));
     // What was learnt without a vector is found by its words too, and has no vector to leave behind.
     let prepared = layer.prepare(&home, BOIL).await;
