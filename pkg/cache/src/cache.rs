@@ -255,9 +255,9 @@ impl Cache {
 
     /// Whether what is held in process makes `entry` needless: it is the same, or newer.
     fn supersedes(&self, entry: &Entry) -> bool {
-        self.local
-            .get(&entry.key)
-            .is_some_and(|held| (held.id == entry.id && self.is_findable(&held)) || held.created_ms > entry.created_ms)
+        self.local.get(&entry.key).is_some_and(|held| {
+            if held.id == entry.id { self.is_findable(&held) } else { held.created_ms >= entry.created_ms }
+        })
     }
 
     /// Forgets this very entry in process; another one under the same key stays.

@@ -34,6 +34,17 @@ async fn of_two_entries_under_one_key_the_newer_one_stays() {
     }
 }
 
+/// A refreshed answer can be made in the same millisecond as the one it replaces, whose row arrives later.
+#[tokio::test]
+async fn of_two_entries_of_one_age_the_one_held_stays() {
+    let (replica, home) = (Replica::new(), partition(1, ""));
+    let (held, late) = (entry(home, POACH), entry(home, POACH));
+    replica.cache.adopt(held.clone(), NOW).await;
+    replica.cache.adopt(late.clone(), NOW).await;
+    assert!(replica.cache.holds(&held.key, held.id));
+    assert!(!replica.cache.holds(&late.key, late.id));
+}
+
 #[tokio::test]
 async fn an_expired_entry_is_not_adopted() {
     let (replica, home) = (Replica::new(), partition(1, ""));
