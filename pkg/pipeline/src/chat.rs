@@ -386,6 +386,9 @@ const NEUTRAL_HEADERS: [&str; 18] = [
     "x-trace-id",
 ];
 
+/// The same for whole families: SDK telemetry, browsers, and what steers `signet-mock`, which stands for no provider.
+const NEUTRAL_PREFIXES: [&str; 3] = ["x-stainless-", "sec-", "x-mock-"];
+
 /// Headers of nearly every request that never reach the provider; a request with none but these needs no closer look.
 const UNSENT_HEADERS: [&str; 12] = [
     "accept-encoding",
@@ -406,7 +409,7 @@ const UNSENT_HEADERS: [&str; 12] = [
 /// provider's own), in the order of their names.
 fn bound(shape: [u8; 32], headers: &http::HeaderMap) -> [u8; 32] {
     let neutral =
-        |name: &str| NEUTRAL_HEADERS.contains(&name) || name.starts_with("x-stainless-") || name.starts_with("sec-");
+        |name: &str| NEUTRAL_HEADERS.contains(&name) || NEUTRAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     if headers.keys().all(|name| neutral(name.as_str()) || UNSENT_HEADERS.contains(&name.as_str())) {
         return shape;
     }
