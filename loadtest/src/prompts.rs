@@ -1,7 +1,9 @@
 //! The questions of a matched run: about 0.9 KB a request, each asked once, or a small fixed set for hits.
 //!
 //! A unique question differs from every other by its ticket and batch numbers, which a semantic cache has to respect;
-//! its words come from a few dozen texts, as real traffic repeats itself. Making one is a copy and two patches.
+//! its words come from a few dozen texts, as real traffic repeats itself, and none of them gives a semantic cache a reason
+//! to look away (too long, about today, about the asker), so that its work is part of what is measured. Making one is a
+//! copy and two patches.
 
 use std::ops::Range;
 
@@ -13,7 +15,7 @@ const PRODUCTS: [&str; 8] = [
     "a rooftop solar inverter",
     "an electric cargo bike",
     "a heat pump in an old house",
-    "a home weather station",
+    "a home alarm panel",
     "a small espresso machine",
     "a shared 3D printer",
     "a greenhouse controller",
@@ -21,8 +23,8 @@ const PRODUCTS: [&str; 8] = [
 ];
 const PROBLEMS: [&str; 8] = [
     "stops working after some minutes and starts again by itself",
-    "makes a grinding noise whenever the weather turns cold",
-    "shows readings that do not match those of a neighbour",
+    "makes a grinding noise whenever the air turns cold",
+    "shows readings that the meter on the wall contradicts",
     "needs far more power than the data sheet promises",
     "lost its settings after the last power cut",
     "cannot be reached from the phone although the light is on",
@@ -44,7 +46,10 @@ impl Question {
         let stream = if stream { ",\"stream\":true" } else { "" };
         let before = format!(
             "{{\"model\":\"{MODEL}\",\"messages\":[{{\"role\":\"system\",\"content\":\"You help a repair shop. Answer in plain \
-             words, name the likely cause first, then the check that tells it apart from the others, then what to do.\"}},\
+             words, name the likely cause first, then the check that tells it apart from the others, then what to do. Every \
+             customer has had the thing for a while, bought it new, keeps the manual at hand, has done no repairs yet, and \
+             has already cleaned it, looked for loose cables and switched it off and on again. All of them would rather \
+             repair than replace and can handle a screwdriver and a meter. Say what belongs to the shop.\"}},\
              {{\"role\":\"user\",\"content\":\""
         );
         let body = format!("{before}{prompt}\"}}],\"temperature\":0.2,\"max_tokens\":400{stream}}}");
@@ -90,11 +95,8 @@ impl Questions {
         let pairs = PRODUCTS.iter().flat_map(|product| PROBLEMS.iter().map(move |problem| (product, problem)));
         let texts = pairs.map(|(product, problem)| {
             let prompt = format!(
-                "{UNNUMBERED}a customer writes about {product}. It {problem}. He has had it for a while, bought it new, keeps \
-                 the manual at hand and has done no repairs himself. Before he rang us he had cleaned it, had looked for loose \
-                 cables and had switched it off and on again. He would rather repair than replace and can handle a \
-                 screwdriver and a meter. Tell him in a short answer what is most likely wrong, how he finds out, what he \
-                 should leave to the shop, and roughly what that costs him in parts and hours."
+                "{UNNUMBERED}what is the most likely cause when {product} {problem}, which check tells that cause apart \
+                 from the others, and what does the repair cost in parts and hours?"
             );
             Question::new(target, &prompt, stream)
         });
