@@ -1,7 +1,7 @@
 //! Statements about the log itself: when it was opened, taken up, cut or folded. They are signed like all others, so that
 //! nothing can be missing from a log without a signature that says so.
 
-use crate::{ControlValue, Draft, Gateway, Kind, Policy, PublicKey, Times, hex, root_of};
+use crate::{ControlValue, Draft, Gateway, Kind, PublicKey, Times, hex, root_of};
 use sha2::{Digest, Sha256};
 use signet_types::LineageId;
 use std::sync::Arc;
@@ -15,8 +15,6 @@ pub struct ControlStamp {
     pub at_ms: u64,
     /// The process that speaks.
     pub gateway: Arc<Gateway>,
-    /// The rules in force.
-    pub policy: Arc<Policy>,
 }
 
 /// What a process found when it took up a log. It is the first record of the process's epoch.
@@ -54,7 +52,6 @@ impl Draft {
             trace_id: None,
             time: Times { received_ms: stamp.at_ms, completed_ms: stamp.at_ms, ..Times::default() },
             gateway: Arc::clone(&stamp.gateway),
-            policy: Arc::clone(&stamp.policy),
             exchange: None,
             control: facts,
         }

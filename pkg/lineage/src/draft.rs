@@ -23,8 +23,6 @@ pub struct Draft {
     pub time: Times,
     /// The process that speaks.
     pub gateway: Arc<Gateway>,
-    /// The rules in force.
-    pub policy: Arc<Policy>,
     /// Facts of a request; none for control records.
     pub exchange: Option<Box<Exchange>>,
     /// Facts of a control record, by name; integers and text only.
@@ -104,13 +102,6 @@ pub struct Gateway {
     pub instance: String,
     /// Durability mode: `memory`, `spool`, `strict`.
     pub durability: String,
-}
-
-/// The rules in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// SHA-256 of the cache, limit and routing policy.
-    pub policy_sha256: [u8; 32],
 }
 
 /// The facts of one HTTP exchange.

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use signet_types::{LineageId, LogId};
+use std::sync::Arc;
 
 /// The media type that DSSE signs with every statement.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
@@ -100,7 +101,7 @@ impl Record {
     ///
     /// # Errors
     /// The payload has no `predicate.id` and `predicate.log`.
-    pub fn from_signed(payload: Box<[u8]>, key_id: [u8; 32], sig: [u8; 64]) -> Result<Self, EnvelopeFault> {
+    pub fn from_signed(payload: Arc<[u8]>, key_id: [u8; 32], sig: [u8; 64]) -> Result<Self, EnvelopeFault> {
         let PlacePredicate { id, log } = serde_json::from_slice::<Place>(&payload)?.predicate;
         Ok(Self { id, log: log.id, epoch: log.epoch, seq: log.seq, payload, key_id, sig })
     }

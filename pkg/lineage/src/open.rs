@@ -4,7 +4,7 @@
 
 use crate::draft::{CacheFacts, Caller, Forwarded, HttpFacts, LimitFacts, ModelFacts, RequestFacts, ResponseFacts};
 use crate::statement::NO_COMMITMENT;
-use crate::{Draft, Exchange, Gateway, Kind, Outcome, Policy, Times};
+use crate::{Draft, Exchange, Gateway, Kind, Outcome, Times};
 use signet_types::{LineageId, TenantId};
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ impl OpenFacts {
 
     /// The record that recovery writes for a request whose end nobody saw, under the id that its caller may hold.
     /// `at_ms` is the time of recovery; of the answer nothing is known, so it has neither status nor commitment.
-    pub fn interrupted(&self, at_ms: u64, gateway: &Arc<Gateway>, policy: &Arc<Policy>) -> Draft {
+    pub fn interrupted(&self, at_ms: u64, gateway: &Arc<Gateway>) -> Draft {
         let exchange = Exchange {
             caller: self.caller.clone(),
             http: HttpFacts { route: self.route, status: 0, stream: self.stream },
@@ -152,7 +152,6 @@ impl OpenFacts {
             trace_id: self.trace_id.clone(),
             time: Times { received_ms: self.received_ms, completed_ms: at_ms, ..Times::default() },
             gateway: Arc::clone(gateway),
-            policy: Arc::clone(policy),
             exchange: Some(Box::new(exchange)),
             control: Vec::new(),
         }

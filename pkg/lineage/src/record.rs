@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 use signet_types::{LineageId, LogId};
+use std::sync::Arc;
 
 /// One signed statement, as it is stored, shipped and verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Record {
     /// Its place in the log.
     pub seq: u64,
     /// The exact bytes that were signed: an in-toto statement in JSON.
-    pub payload: Box<[u8]>,
+    pub payload: Arc<[u8]>,
     /// SHA-256 of the signing key's SubjectPublicKeyInfo (DER); a hint, never a proof.
     pub key_id: [u8; 32],
     /// Ed25519 over the DSSE pre-authentication encoding of `payload`.

@@ -291,7 +291,6 @@ impl State {
                 total_us,
             },
             gateway: voice.gateway.clone(),
-            policy: voice.policy.clone(),
             exchange: Some(Box::new(self.facts(ending))),
             control: Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use parking_lot::Mutex;
-use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Policy, Receipt, Record, Signer};
+use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Receipt, Record, Signer};
 use signet_spool::{LogFault, LogStats, Opened, RecordLog, Written};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
@@ -23,8 +23,6 @@ pub struct Voice {
     pub origin: String,
     /// The process.
     pub gateway: Arc<Gateway>,
-    /// The rules in force.
-    pub policy: Arc<Policy>,
     /// `on_full = "degrade"`: serve without a record, count, and say so in a signed gap.
     pub degrade: bool,
 }
@@ -212,12 +210,7 @@ impl Recorder {
     /// Id, time and speaker of a control record written now.
     pub fn stamp(&self) -> ControlStamp {
         let at_ms = self.clock.now_ms();
-        ControlStamp {
-            id: LineageId::generate(at_ms),
-            at_ms,
-            gateway: self.voice.gateway.clone(),
-            policy: self.voice.policy.clone(),
-        }
+        ControlStamp { id: LineageId::generate(at_ms), at_ms, gateway: self.voice.gateway.clone() }
     }
 
     /// Writes a record that no request waits for; whether it was written.

@@ -66,7 +66,7 @@ mod tests {
             log: LOG,
             epoch: 1,
             seq,
-            payload: Box::default(),
+            payload: [].into(),
             key_id: [3; 32],
             sig: [4; 64],
         };

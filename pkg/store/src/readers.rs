@@ -49,7 +49,7 @@ macro_rules! readers {
                 log: LogId::from_bytes(row.try_get::<Uuid, _>(1)?.into_bytes()),
                 epoch: to_epoch(row.try_get(2)?)?,
                 seq: to_u64(row.try_get(3)?)?,
-                payload: row.try_get::<Vec<u8>, _>(4)?.into_boxed_slice(),
+                payload: row.try_get::<&[u8], _>(4)?.into(),
                 key_id: to_array("key_id", row.try_get(5)?)?,
                 sig: to_array("sig", row.try_get(6)?)?,
             })

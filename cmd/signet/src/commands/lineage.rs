@@ -150,7 +150,7 @@ fn show(args: &ShowArgs) -> Result<u8> {
         complain(&format!("signet lineage show: there is no record {id}"));
         return Ok(exit::FAILURE);
     };
-    say(&format!("{}\n{}\n", text_of(record.to_envelope_json())?, text_of(record.payload.into_vec())?));
+    say(&format!("{}\n{}\n", text_of(record.to_envelope_json())?, text_of(record.payload.to_vec())?));
     Ok(exit::OK)
 }
 

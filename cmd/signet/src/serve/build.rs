@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig};
 use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
 use signet_limits::{IpLimiter, Quota};
-use signet_lineage::{Gateway, Policy, Signer};
+use signet_lineage::{Gateway, Signer};
 use signet_pipeline::{AuthMode, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, Settings, Voice};
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
@@ -67,16 +67,14 @@ pub(crate) fn fleet(config: &Config) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> 
 }
 
 pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>, signer: Signer) -> Recorder {
-    let digest = config.digest();
     let voice = Voice {
         origin: config.lineage.origin.clone(),
         gateway: Arc::new(Gateway {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            config_sha256: digest,
+            config_sha256: config.digest(),
             instance: super::keys::hex(&super::keys::random()[..8]),
             durability: mode_name(config.lineage.mode).to_owned(),
         }),
-        policy: Arc::new(Policy { policy_sha256: digest }),
         degrade: config.lineage.on_full == OnFull::Degrade,
     };
     Recorder::new(log, signer, voice, common.clock.clone(), common.metrics.clone())

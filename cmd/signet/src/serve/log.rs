@@ -99,7 +99,7 @@ fn interrupted(recorder: &Recorder, orphan: Opened, facts: &[u8]) -> Result<(), 
     match OpenFacts::decode(facts) {
         Ok(facts) => {
             let stamp = recorder.stamp();
-            let draft = facts.interrupted(stamp.at_ms, &stamp.gateway, &stamp.policy);
+            let draft = facts.interrupted(stamp.at_ms, &stamp.gateway);
             written(recorder.write_opened(Some(orphan), &draft))
         }
         Err(fault) => {

@@ -132,7 +132,7 @@ fn an_interrupted_request_gets_its_record_under_the_id_it_was_opened_with() {
         cache: "miss",
     };
     let found = OpenFacts::decode(&opened.encode()).expect("what was written");
-    let record = log.append(&found.interrupted(request.time.completed_ms, &log.gateway, &log.policy));
+    let record = log.append(&found.interrupted(request.time.completed_ms, &log.gateway));
     assert_eq!(record.id, request.id);
     let text = std::str::from_utf8(&record.payload).expect("JSON");
     assert!(text.contains(r#""response":{"bytes":0,"chunks":0,"outcome":"interrupted"}"#), "{text}");
@@ -159,7 +159,7 @@ fn every_kind_of_control_statement_verifies() {
 #[test]
 fn a_statement_names_both_bodies_as_subjects() {
     let mut log = Writer::filled(1, 2);
-    let text = String::from_utf8(log.ask(ALICE).payload.into_vec()).expect("JSON");
+    let text = String::from_utf8(log.ask(ALICE).payload.to_vec()).expect("JSON");
     let (request, response) = ("01".repeat(32), "06".repeat(32));
     let subject = format!(
         r#""subject":[{{"digest":{{"sha256":"{request}"}},"name":"request"}},{{"digest":{{"sha256":"{response}"}},"name":"response"}}]}}"#

@@ -15,7 +15,7 @@ const RECEIPT: &str = include_str!("golden/receipt.txt");
 /// The record as it is written today: nonce and base fixed.
 fn written() -> Record {
     let mut log = Writer::open(1, "spool");
-    let source = Record { payload: Box::default(), sig: [3; 64], ..log.records[0].clone() };
+    let source = Record { payload: [].into(), sig: [3; 64], ..log.records[0].clone() };
     let draft = log.hit_draft(ALICE, &source);
     let position = signet_lineage::Position { base: signet_lineage::Tree::new().head(), ..log.position() };
     draft.prepare_with([0xab; 16]).seal(&position, &signer(1))

@@ -3,8 +3,8 @@
 use signet_lineage::verify::{Options, Report, Verifier};
 use signet_lineage::{
     AttemptFacts, CacheFacts, Caller, Columns, ControlStamp, Draft, Exchange, Forwarded, Gateway, HttpFacts, KeySet,
-    Kind, Leaf, LimitFacts, LogRow, ModelFacts, Outcome, Parent, Policy, Position, ProviderFacts, Receipt, Record,
-    Relation, RequestFacts, ResponseFacts, Signer, Times, Tree, TreeHead, UsageFacts,
+    Kind, Leaf, LimitFacts, LogRow, ModelFacts, Outcome, Parent, Position, ProviderFacts, Receipt, Record, Relation,
+    RequestFacts, ResponseFacts, Signer, Times, Tree, TreeHead, UsageFacts,
 };
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::Arc;
@@ -39,7 +39,6 @@ pub(crate) struct Writer {
     pub(crate) base: TreeHead,
     pub(crate) records: Vec<Record>,
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) policy: Arc<Policy>,
     pub(crate) ids: u64,
 }
 
@@ -57,7 +56,6 @@ impl Writer {
             base: Tree::new().head(),
             records: Vec::new(),
             gateway: Arc::new(Gateway { version, config_sha256: [7; 32], instance, durability }),
-            policy: Arc::new(Policy { policy_sha256: [8; 32] }),
             ids: 0,
         };
         let first = Draft::log_open(&log.stamp(), ORIGIN, &log.signer.public_key());
@@ -81,7 +79,7 @@ impl Writer {
 
     pub(crate) fn stamp(&mut self) -> ControlStamp {
         let id = self.next_id();
-        ControlStamp { id, at_ms: START_MS, gateway: Arc::clone(&self.gateway), policy: Arc::clone(&self.policy) }
+        ControlStamp { id, at_ms: START_MS, gateway: Arc::clone(&self.gateway) }
     }
 
     pub(crate) fn position(&self) -> Position {
@@ -131,7 +129,6 @@ impl Writer {
                 total_us: 30_000,
             },
             gateway: Arc::clone(&self.gateway),
-            policy: Arc::clone(&self.policy),
             exchange: Some(Box::new(exchange(tenant))),
             control: Vec::new(),
         }

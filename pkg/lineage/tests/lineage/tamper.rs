@@ -4,6 +4,7 @@ use crate::sample::{ALICE, BOB, START_MS, Writer, receipt, signer, verify, verif
 use signet_lineage::verify::{Code, Options, Report, Stored, Verifier};
 use signet_lineage::{Columns, Draft, KeySet, Kind, Leaf, LogRow, Record, Signer, Tree, TreeHead};
 use signet_types::{LineageId, LogId, TenantId};
+use std::sync::Arc;
 
 #[track_caller]
 fn finds(report: &Report, code: Code) {
@@ -23,7 +24,7 @@ fn every_flip(record: &Record) -> impl Iterator<Item = (String, Record)> {
             bytes
         };
         match field {
-            0 => changed.payload[at] ^= flip,
+            0 => Arc::make_mut(&mut changed.payload)[at] ^= flip,
             1 => changed.sig[at] ^= flip,
             2 => changed.key_id[at] ^= flip,
             3 => changed.id = LineageId::from_bytes(uuid(record.id.as_bytes())),
@@ -79,7 +80,7 @@ fn a_changed_payload_signature_or_column_is_told_apart() {
         }
         verifier.finish()
     };
-    finds(&verify(&|record, _| record.payload[300] ^= 1), Code::BadLeaf);
+    finds(&verify(&|record, _| Arc::make_mut(&mut record.payload)[300] ^= 1), Code::BadLeaf);
     finds(&verify(&|record, _| record.sig[3] ^= 1), Code::BadSig);
     finds(&verify(&|_, stored| stored.leaf_hash = Some([0; 32])), Code::BadLeaf);
     assert_eq!(verify(&|_, _| {}).exit_code(), 0);

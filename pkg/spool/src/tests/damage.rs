@@ -238,7 +238,7 @@ fn records_changed_together_with_their_checksum_do_not_pass_for_the_log() {
     let first = crate::frame::segment_first_seq(&name).expect("a segment");
     let log = identity::read(&files).expect("sound").expect("a log");
     let mut forged = (*all[0]).clone();
-    forged.payload[0] ^= 1;
+    std::sync::Arc::make_mut(&mut forged.payload)[0] ^= 1;
     let mut frame = Vec::new();
     crate::frame::put_close(&mut frame, crate::frame::Seed::new(log, first), &forged);
     let start = at - (frame.len() - (frame.len() - 20 - 112));

@@ -153,7 +153,7 @@ pub(crate) async fn what_cannot_be_parsed_is_shipped_all_the_same(fixture: Fixtu
 pub(crate) async fn a_nul_in_a_model_name_does_not_stop_the_log(fixture: Fixture) {
     let (store, log) = registered(&fixture).await;
     let mut record = record_at(log, 0, tenant(1), NOON);
-    let payload = String::from_utf8(record.payload.into_vec()).expect("text").replace("small", r"small\u0000");
+    let payload = String::from_utf8(record.payload.to_vec()).expect("text").replace("small", r"small\u0000");
     record.payload = payload.into_bytes().into();
     assert_eq!(store.ship(log, 1, std::slice::from_ref(&record)).await.expect("shipped"), 1);
     assert_eq!(store.find(record.id, Some(tenant(1))).await.expect("a read"), Some(record));
