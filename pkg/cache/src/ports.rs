@@ -62,6 +62,10 @@ pub trait EntryStore: Send + Sync + 'static {
     async fn since(&self, cursor: u64, now_ms: u64, limit: u32) -> Result<(Vec<EntryRow>, u64), StoreFault>;
     /// The rows that appeared last, newest first, at most `limit`; expired ones are left out.
     async fn latest(&self, now_ms: u64, limit: u32) -> Result<Vec<EntryRow>, StoreFault>;
+    /// Whether other processes insert rows too. Where none does, what this one has read stays all there is.
+    fn is_shared(&self) -> bool {
+        true
+    }
     /// Removes rows that expired before `now_ms`; how many.
     async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault>;
 }

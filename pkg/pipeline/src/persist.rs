@@ -168,8 +168,16 @@ impl Tail {
     /// Follows until told to stop; also removes expired rows once a minute.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut swept = Instant::now();
+        let mut follows = true;
         loop {
-            let wait = if self.catch_up(Duration::from_secs(5)).await { TAIL_EVERY } else { RETRY };
+            let wait = match follows {
+                true if self.catch_up(Duration::from_secs(5)).await => {
+                    follows = self.rows.is_shared();
+                    TAIL_EVERY
+                }
+                true => RETRY,
+                false => SWEEP_EVERY,
+            };
             if swept.elapsed() > SWEEP_EVERY {
                 swept = Instant::now();
                 if let Err(fault) = self.rows.sweep(self.clock.now_ms()).await {

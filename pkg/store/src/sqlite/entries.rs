@@ -53,6 +53,11 @@ impl EntryStore for SqliteStore {
         Ok(work.await?)
     }
 
+    /// One process at a time holds the data folder.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault> {
         let now = to_i64(now_ms)?;
         let work = self.write(move |conn| {
