@@ -11,6 +11,7 @@ use crate::question::{Ineligible, Question};
 use parking_lot::RwLock;
 use signet_types::EntryId;
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 type Words = ([u8; 32], [u8; 32]);
@@ -59,20 +60,41 @@ pub struct Decision {
     pub shadowed: bool,
 }
 
-/// A question made ready: read, and embedded once for lookup and insertion.
+/// A question made ready: read, and embedded at most once for lookup and insertion.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     question: Arc<Question>,
     words: Words,
     place: Place,
-    vector: Option<Arc<[f32]>>,
+    meaning: Meaning,
+}
+
+/// What the vector tier knows of a question.
+#[derive(Debug, Clone)]
+enum Meaning {
+    Vector(Arc<[f32]>),
+    /// Not embedded: in its place nothing was held that it could be near to. Many questions stay alone in theirs for good,
+    /// those with a ticket number for instance.
+    Alone(Arc<str>),
+    /// The encoder failed.
+    Unknown,
 }
 
 struct Held {
-    prepared: Prepared,
+    question: Arc<Question>,
+    words: Words,
+    place: Place,
     key: CacheKey,
     expires_ms: u64,
     age: u64,
+}
+
+/// The questions held in one place.
+#[derive(Default)]
+struct Company {
+    held: usize,
+    /// Those of them that were alone when they came, to be embedded when another one is asked.
+    waiting: Vec<(EntryId, Arc<str>)>,
 }
 
 #[derive(Default)]
@@ -81,6 +103,7 @@ struct State {
     by_words: Map<Words, EntryId>,
     /// Every question held, in the order of the insertions.
     by_age: BTreeMap<u64, EntryId>,
+    places: Map<Place, Company>,
     insertions: u64,
 }
 
@@ -108,7 +131,8 @@ impl Semantic {
         self.embedder.id()
     }
 
-    /// Reads and embeds `text`. An encoder that fails leaves the same-words tier.
+    /// Reads `text`, and embeds it if there is something to compare it with. An encoder that fails leaves the same-words
+    /// tier.
     ///
     /// # Errors
     /// The reason why the text may not be judged.
@@ -116,14 +140,37 @@ impl Semantic {
         let question = Question::read(text).map_err(Ineligible::as_str)?;
         let words = (*partition.as_bytes(), question.same_words());
         let place = Place { partition: *partition, bucket: question.bucket() };
-        let vector = match self.embedder.embed(text).await {
-            Ok(vector) => Some(vector),
-            Err(fault) => {
-                tracing::debug!(%fault, "the question was not embedded");
-                None
-            }
+        let waiting = self.state.read().places.get(&place).map(|company| company.waiting.clone());
+        let meaning = match waiting {
+            None => Meaning::Alone(text.into()),
+            Some(waiting) => match self.embed(text).await {
+                Some(vector) => {
+                    self.join(&place, waiting).await;
+                    Meaning::Vector(vector)
+                }
+                None => Meaning::Unknown,
+            },
         };
-        Ok(Prepared { question: Arc::new(question), words, place, vector })
+        Ok(Prepared { question: Arc::new(question), words, place, meaning })
+    }
+
+    async fn embed(&self, text: &str) -> Option<Arc<[f32]>> {
+        let embedded = self.embedder.embed(text).await;
+        embedded.inspect_err(|fault| tracing::debug!(%fault, "the question was not embedded")).ok()
+    }
+
+    /// Embeds the questions that were alone in `place`. Each waits until it has its vector, so that neither an encoder that
+    /// fails nor a caller who leaves costs it.
+    async fn join(&self, place: &Place, waiting: Vec<(EntryId, Arc<str>)>) {
+        for (id, text) in waiting {
+            let Some(vector) = self.embed(&text).await else { return };
+            let mut state = self.state.write();
+            let Some(company) = state.places.get_mut(place) else { continue };
+            if let Some(at) = company.waiting.iter().position(|(waits, _)| *waits == id) {
+                company.waiting.swap_remove(at);
+                self.index.insert(place, id, &vector);
+            }
+        }
     }
 
     /// The best stored question that passes, and the decision whatever it was.
@@ -146,7 +193,7 @@ impl Semantic {
     }
 
     fn neighbours(&self, asked: &Prepared, floor: f32, now_ms: u64, decision: &mut Decision) -> Option<CacheKey> {
-        let vector = asked.vector.as_ref()?;
+        let Meaning::Vector(vector) = &asked.meaning else { return None };
         let near = self.index.nearest(&asked.place, vector, CANDIDATES, floor);
         let state = self.state.read();
         for neighbour in near {
@@ -164,7 +211,7 @@ impl Semantic {
     /// The index changes under the lock of the questions: otherwise a question could be evicted between its two insertions
     /// and leave its vector behind for good.
     pub fn insert(&self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
-        let (place, vector) = (prepared.place, prepared.vector.clone());
+        let (place, meaning) = (prepared.place, prepared.meaning.clone());
         let mut state = self.state.write();
         let before = state.by_words.get(&prepared.words).copied();
         for gone in before.into_iter().chain([id]) {
@@ -175,8 +222,13 @@ impl Semantic {
             let Some(oldest) = state.by_age.first_key_value().map(|(_, &id)| id) else { break };
             self.drop_held(&mut state, oldest);
         }
-        if let Some(vector) = vector.filter(|_| state.by_id.contains_key(&id)) {
-            self.index.insert(&place, id, &vector);
+        if !state.by_id.contains_key(&id) {
+            return;
+        }
+        match meaning {
+            Meaning::Vector(vector) => self.index.insert(&place, id, &vector),
+            Meaning::Alone(text) => state.places.entry(place).or_default().waiting.push((id, text)),
+            Meaning::Unknown => {}
         }
     }
 
@@ -201,6 +253,11 @@ impl Semantic {
         self.state.read().by_id.len()
     }
 
+    /// Number of questions held that nothing was asked near to, so that they have no vector yet.
+    pub fn waiting(&self) -> usize {
+        self.state.read().places.values().map(|company| company.waiting.len()).sum()
+    }
+
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -208,10 +265,10 @@ impl Semantic {
 }
 
 fn judge_held(asked: &Prepared, held: &Held, similarity: f32, now_ms: u64, out: &mut Decision) -> Option<CacheKey> {
-    if held.expires_ms <= now_ms || held.prepared.place.partition != asked.place.partition {
+    if held.expires_ms <= now_ms || held.place.partition != asked.place.partition {
         return None;
     }
-    let verdict = gates::judge(&asked.question, &held.prepared.question);
+    let verdict = gates::judge(&asked.question, &held.question);
     let first = out.similarity.is_none();
     if let Err(refusal) = verdict {
         if first {
@@ -229,15 +286,24 @@ impl State {
     fn add(&mut self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
         let age = self.insertions;
         self.insertions += 1;
-        self.by_words.insert(prepared.words, id);
+        let Prepared { question, words, place, meaning: _ } = prepared;
+        self.by_words.insert(words, id);
         self.by_age.insert(age, id);
-        self.by_id.insert(id, Held { prepared, key, expires_ms, age });
+        self.places.entry(place).or_default().held += 1;
+        self.by_id.insert(id, Held { question, words, place, key, expires_ms, age });
     }
 
     fn forget(&mut self, id: EntryId) -> Option<Place> {
         let held = self.by_id.remove(&id)?;
         self.by_age.remove(&held.age);
-        self.by_words.remove(&held.prepared.words);
-        Some(held.prepared.place)
+        self.by_words.remove(&held.words);
+        if let Entry::Occupied(mut company) = self.places.entry(held.place) {
+            company.get_mut().held -= 1;
+            company.get_mut().waiting.retain(|(waits, _)| *waits != id);
+            if company.get().held == 0 {
+                company.remove();
+            }
+        }
+        Some(held.place)
     }
 }

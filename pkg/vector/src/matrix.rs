@@ -27,8 +27,10 @@ impl Quantised {
         }
         let mut row = vec![0; vector.len().next_multiple_of(LANES)];
         for (row, x) in row.iter_mut().zip(vector) {
-            #[expect(clippy::cast_possible_truncation, reason = "within ±127 by the division")]
-            let rounded = (x / largest * 127.0).round() as i8;
+            let scaled = x / largest * 127.0;
+            // To the nearest, without `round`, which is a call into libm where SSE4.1 is not taken for granted.
+            #[expect(clippy::cast_possible_truncation, reason = "within ±127.5 by the division")]
+            let rounded = (scaled + 0.5f32.copysign(scaled)) as i8;
             *row = rounded;
         }
         let square: f32 = row.iter().map(|&x| f32::from(x) * f32::from(x)).sum();

@@ -4,7 +4,8 @@
 //! whose repetition must happen again. No similarity makes those safe, so they are left to the exact cache.
 
 use super::lexicon::{self, Class};
-use super::token::Token;
+use super::token::{Token, WordSet};
+use std::sync::LazyLock;
 
 /// Why no other question's answer may serve a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,6 +72,8 @@ const FOREIGN: &[&str] = &[
     "não", "você", "uma", "são", "het", "een", "wat", "hoe", "de", "och", "jak", "jest", "co", "nie",
 ];
 
+static FOREIGN_SET: LazyLock<WordSet> = LazyLock::new(|| FOREIGN.iter().copied().collect());
+
 /// Whether too few words are English function words to judge by. Letters outside Latin are never judged.
 fn foreign(tokens: &[Token<'_>]) -> bool {
     let latin = |c: char| !c.is_alphabetic() || c < '\u{250}' || ('\u{1e00}'..'\u{1f00}').contains(&c);
@@ -81,7 +84,7 @@ fn foreign(tokens: &[Token<'_>]) -> bool {
         }
         words += 1;
         known += usize::from(lexicon::slot(&token.text).is_some());
-        other += usize::from(!token.text.is_ascii() || FOREIGN.contains(&token.text.as_ref()));
+        other += usize::from(!token.text.is_ascii() || FOREIGN_SET.contains(token.text.as_ref()));
     }
     known == 0 || known * 5 < words || other >= known
 }
@@ -274,13 +277,15 @@ const ACTIONS: &[&str] = &[
     "wipe",
 ];
 
+static ACTION_SET: LazyLock<WordSet> = LazyLock::new(|| ACTIONS.iter().copied().collect());
+
 /// Whether something shall be done, not explained: a command, or the wish for it.
 fn action(tokens: &[Token<'_>]) -> bool {
-    let commanded = |at: usize| tokens[at].is_any(ACTIONS) && tokens.get(at + 1).is_none_or(|next| !next.is("of"));
+    let commanded = |at: usize| tokens[at].is_in(&ACTION_SET) && tokens.get(at + 1).is_none_or(|next| !next.is("of"));
     let wished = |at: usize| {
         let wish = tokens[at].is("i")
             && tokens[at + 1..].iter().take(2).any(|token| token.is_any(&["want", "need", "like", "wish"]));
-        wish && tokens[at + 1..].iter().take(5).any(|token| token.is_any(ACTIONS))
+        wish && tokens[at + 1..].iter().take(5).any(|token| token.is_in(&ACTION_SET))
     };
     let begins = |at: usize| {
         at == 0
@@ -288,7 +293,7 @@ fn action(tokens: &[Token<'_>]) -> bool {
             || tokens[..at].iter().all(|token| token.is_any(EDGES))
             || tokens[at - 1].is_any(&["please", "kindly"])
     };
-    (0..tokens.len()).any(|at| (commanded(at) && begins(at)) || wished(at))
+    (0..tokens.len()).any(|at| (begins(at) && commanded(at)) || wished(at))
 }
 
 /// Words that make the answer depend on when it is asked.

@@ -2,7 +2,7 @@
 
 use super::eligible::Ineligible;
 use super::lexicon::{CLASSES, Class};
-use super::token::Token;
+use super::token::{Token, WordSet};
 use sha2::{Digest, Sha256};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
@@ -221,8 +221,9 @@ pub(super) fn about_words(tokens: &[Token<'_>]) -> bool {
         "vs",
         "origin",
     ];
+    static SET: LazyLock<WordSet> = LazyLock::new(|| ABOUT_WORDS.iter().copied().collect());
     let letter = |token: &Token<'_>| token.owner && token.text.len() == 1; // "how many r's"
-    tokens.iter().any(|token| token.is_any(ABOUT_WORDS) || letter(token))
+    tokens.iter().any(|token| token.is_in(&SET) || letter(token))
 }
 
 /// Articles, the copula and "do" are compared as tense is.

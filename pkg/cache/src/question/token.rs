@@ -8,6 +8,9 @@ use super::lexicon::{self, Class, Sense};
 use super::value;
 use std::borrow::Cow;
 
+/// A long list of words.
+pub(super) type WordSet = std::collections::HashSet<&'static str, ahash::RandomState>;
+
 /// One token of a question.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one token, never passed on as a set")]
@@ -65,7 +68,15 @@ impl<'a> Token<'a> {
 
     /// Whether it is one of these words.
     pub(super) fn is_any(&self, words: &[&str]) -> bool {
-        self.class.is_none() && words.contains(&self.text.as_ref())
+        let text = self.text.as_bytes();
+        // Most words of a list differ in length or first letter: seen here, it saves a call of `memcmp` each.
+        let alike = |word: &&str| word.len() == text.len() && word.as_bytes().first() == text.first();
+        self.class.is_none() && words.iter().filter(|word| alike(word)).any(|word| word.as_bytes() == text)
+    }
+
+    /// The same for a list too long to walk for every token.
+    pub(super) fn is_in(&self, words: &WordSet) -> bool {
+        self.class.is_none() && words.contains(self.text.as_ref())
     }
 
     /// The class it is compared under.
@@ -106,7 +117,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut rest = text;
     loop {
         let trimmed = rest.trim_start();
-        if rest[..rest.len() - trimmed.len()].contains('\n') {
+        if rest.as_bytes()[..rest.len() - trimmed.len()].contains(&b'\n') {
             end_clause(&mut out);
         }
         rest = trimmed;
@@ -166,12 +177,14 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
         out.push(Token::value(Class::Literal, &chunk[..=core.len()])); // a factorial, feet, inches
         return;
     }
-    if !core.contains(char::is_alphanumeric) {
+    let owner = core.ends_with(['s', 'S']) && chunk[core.len()..].starts_with('\'');
+    if !owner && core.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        push_plain(Cow::Borrowed(core), out); // most words: nothing below would find anything in them
+    } else if !core.contains(char::is_alphanumeric) {
         push_symbol(core, out);
     } else if core.contains(|c: char| c.is_numeric()) {
         value::push_digits(core, out);
     } else if core.starts_with(char::is_alphabetic) && core.chars().all(in_word) {
-        let owner = core.ends_with(['s', 'S']) && chunk[core.len()..].starts_with('\'');
         for (nth, part) in core.split('-').filter(|part| !part.is_empty()).enumerate() {
             let at = out.len();
             push_word(part, shouting, out);
@@ -195,6 +208,9 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
 
 /// `a.m.` and `p.m.`, whose dots are not ends of sentences.
 fn day_half(chunk: &str) -> Option<&'static str> {
+    if !chunk.starts_with(['a', 'p', 'A', 'P']) {
+        return None;
+    }
     let bare = chunk.trim_end_matches([',', '?', '!']);
     ["am", "pm"]
         .into_iter()
@@ -269,13 +285,17 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     let head = part.find('\'').map_or(part, |at| &part[..at]);
     let cased = case_is_content(head, starts_sentence).then_some(Cow::Borrowed(head));
     match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
-        None => match BARE_CONTRACTIONS.iter().find(|(bare, _, _)| *bare == text) {
-            Some(&(_, first, second)) if cased.is_none() => {
-                out.extend([first, second].map(|word| Token::word(Cow::Borrowed(word))));
-            }
-            _ => out.push(Token { proper, cased, ..Token::word(text) }),
-        },
+        None if cased.is_none() && !proper => push_plain(text, out),
+        None => out.push(Token { proper, cased, ..Token::word(text) }),
         Some((head, tail)) => push_contraction(&Token { proper, cased, ..Token::word(head.into()) }, &tail, out),
+    }
+}
+
+/// Adds a word in lower case without an apostrophe, or the words of a contraction that lost its own.
+fn push_plain<'a>(text: Cow<'a, str>, out: &mut Vec<Token<'a>>) {
+    match BARE_CONTRACTIONS.iter().find(|(bare, _, _)| *bare == text) {
+        Some(&(_, first, second)) => out.extend([first, second].map(|word| Token::word(Cow::Borrowed(word)))),
+        None => out.push(Token::word(text)),
     }
 }
 

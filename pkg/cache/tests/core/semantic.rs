@@ -48,9 +48,9 @@ impl Layer {
         self.ask(home, text).await.0.is_some()
     }
 
-    /// Every question here was embedded, so each has its vector and no vector is left over.
+    /// Every question has its vector or waits for it, and no vector is left over.
     fn assert_consistent(&self) {
-        assert_eq!(self.index.len(), self.semantic.len());
+        assert_eq!(self.index.len() + self.semantic.waiting(), self.semantic.len());
     }
 }
 
@@ -315,8 +315,30 @@ async fn an_encoder_that_fails_leaves_the_same_words_tier() {
     let boiled = CacheKey::derive(&home, BOIL.as_bytes());
     layer.semantic.insert(id(2), boiled, NOW + HOUR_MS, prepared);
     layer.embedder.set_broken(false);
-    assert_eq!((layer.semantic.len(), layer.index.len()), (2, 1));
+    assert_eq!((layer.semantic.len(), layer.index.len(), layer.semantic.waiting()), (2, 0, 1));
     assert_eq!(layer.ask(&home, BOIL).await.0, Some(boiled));
+    assert_eq!((layer.index.len(), layer.semantic.waiting()), (1, 0), "what waited got its vector");
+    assert_eq!(layer.ask(&home, POACH_SPELLED).await.0, Some(key));
+}
+
+#[tokio::test]
+async fn a_question_is_embedded_when_another_one_is_asked_in_its_place() {
+    let (layer, home) = (Layer::new(), partition(1, ""));
+    let key = layer.learn(1, &home, POACH).await;
+    assert!(!layer.knows(&partition(2, ""), POACH).await);
+    assert_eq!((layer.index.len(), layer.semantic.waiting()), (0, 1), "that was asked elsewhere");
+    assert_eq!(layer.ask(&home, POACH_SPELLED).await.0, Some(key));
+    assert_eq!((layer.index.len(), layer.semantic.waiting()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_question_that_leaves_before_it_was_embedded_leaves_nothing() {
+    let (layer, home) = (Layer::new(), partition(1, ""));
+    layer.learn(1, &home, POACH).await;
+    layer.semantic.remove(id(1));
+    assert_eq!(layer.semantic.waiting(), 0);
+    assert!(!layer.knows(&home, POACH_SPELLED).await);
+    assert!(layer.semantic.is_empty() && layer.index.is_empty());
 }
 
 #[tokio::test]
@@ -362,6 +384,8 @@ async fn questions_that_are_learnt_at_once_leave_no_vector_behind() {
     let (index, home) = (Arc::new(Polite::default()), partition(1, ""));
     let embedder = TableEmbedder::new(&ANIMALS.map(|text| (text, [1.0, 0.0])));
     let layer = Semantic::new(SemanticConfig { max_entries: 2, ..SEMANTIC }, Arc::new(embedder), index.clone());
+    let first = layer.prepare(&home, ANIMALS[0]).await.expect("eligible");
+    layer.insert(id(9), CacheKey::derive(&home, b"first"), NOW + HOUR_MS, first); // from now on nobody is alone
     let mut prepared = Vec::new();
     for text in ANIMALS {
         prepared.push((layer.prepare(&home, text).await.expect("eligible"), CacheKey::derive(&home, text.as_bytes())));
