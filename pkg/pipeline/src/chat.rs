@@ -386,8 +386,8 @@ const NEUTRAL_HEADERS: [&str; 18] = [
     "x-trace-id",
 ];
 
-/// The same for whole families: SDK telemetry, browsers, and what steers `signet-mock`, which stands for no provider.
-const NEUTRAL_PREFIXES: [&str; 3] = ["x-stainless-", "sec-", "x-mock-"];
+/// The same for whole families: SDK telemetry and browsers.
+const NEUTRAL_PREFIXES: [&str; 2] = ["x-stainless-", "sec-"];
 
 /// Headers of nearly every request that never reach the provider; a request with none but these needs no closer look.
 const UNSENT_HEADERS: [&str; 12] = [
