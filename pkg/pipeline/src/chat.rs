@@ -337,7 +337,8 @@ impl Pipeline {
         let filling = filling.filter(|_| sent.target == 0);
         let mut headers = sent.reply.headers;
         reply::common(&mut headers, exchange, head.request_id.as_str(), true);
-        reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, filling.is_some()));
+        // Whether a stream is stored shows at its end only.
+        reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, false));
         reply::set(&mut headers, names::ATTEMPTS, &sent.attempts.len().to_string());
         if head.takes_trailers {
             reply::fixed(&mut headers, http::header::TRAILER, "lineage-receipt");
