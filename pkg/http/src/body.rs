@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use signet_pipeline::{BodyFault, Cut, Live, ReplyBody};
+use signet_pipeline::{BodyFault, Cut, Live, Poured, ReplyBody};
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
@@ -108,6 +108,7 @@ pub(crate) enum Edge {
     Whole(Option<Bytes>),
     Replay { bytes: Option<Bytes>, trailers: Option<HeaderMap> },
     Live(Box<Live>),
+    Poured(Box<Poured>),
 }
 
 impl From<ReplyBody> for Edge {
@@ -115,6 +116,7 @@ impl From<ReplyBody> for Edge {
         match body {
             ReplyBody::Whole(bytes) => Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
             ReplyBody::Live(live) => Self::Live(live),
+            ReplyBody::Poured(poured) => Self::Poured(poured),
             ReplyBody::Replay { bytes, receipt } => {
                 let name = http::HeaderName::from_static("lineage-receipt");
                 let trailers = receipt.map(|value| HeaderMap::from_iter([(name, value)]));
@@ -136,6 +138,7 @@ impl Body for Edge {
                 Poll::Ready(data.or_else(|| trailers.take().map(Frame::trailers)).map(Ok))
             }
             Self::Live(live) => Pin::new(&mut **live).poll_frame(cx),
+            Self::Poured(poured) => Pin::new(&mut **poured).poll_frame(cx),
         }
     }
 
@@ -143,14 +146,14 @@ impl Body for Edge {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Replay { bytes, trailers } => bytes.is_none() && trailers.is_none(),
-            Self::Live(_) => false,
+            Self::Live(_) | Self::Poured(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Replay { .. } | Self::Live(_) => SizeHint::default(),
+            Self::Replay { .. } | Self::Live(_) | Self::Poured(_) => SizeHint::default(),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::exchange::State;
 use crate::head::Head;
 use crate::live::Live;
 use crate::pipeline::Face;
+use crate::poured::Poured;
 use crate::recorder::Attested;
 use bytes::Bytes;
 use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -39,6 +40,8 @@ pub enum ReplyBody {
     Whole(Bytes),
     /// As it comes; its record is written at its end.
     Live(Box<Live>),
+    /// As it comes, too large to be held; its record is written at its end.
+    Poured(Box<Poured>),
     /// A stream at hand, whose receipt may follow as a trailer too.
     Replay {
         /// All events.

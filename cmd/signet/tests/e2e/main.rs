@@ -13,6 +13,7 @@ mod flights;
 mod gateway;
 mod headers;
 mod keeper;
+mod large;
 mod limits;
 mod lineage;
 mod postgres;
