@@ -6,7 +6,7 @@
 
 use super::build::{self, Built, Common};
 use super::lanes::Lanes;
-use super::{Stop, folder, keys, log};
+use super::{Stop, files, folder, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
 use signet_config::Config;
@@ -147,7 +147,7 @@ impl Process {
         let at = |listener: &TcpListener| listener.local_addr().context("reading a listener's address");
         let (public_at, private_at) = (at(&public)?, at(&private)?);
         let lanes = self.lanes.iter().zip(apps).map(|(lane, app)| Lane::new(lane.clone(), router(app.clone())));
-        let (most, metrics) = (self.config.server.max_connections, self.common.metrics.clone());
+        let (most, metrics) = (files::room_for(self.config.server.max_connections), self.common.metrics.clone());
         let room = Room::new(most, crowded_router(apps[0].clone()), metrics);
         let public = signet_http::serve(public, lanes.collect(), Some(room), self.close.clone(), grace);
         let lane = Lane::new(self.services.clone(), admin_router(apps[0].clone(), admin));

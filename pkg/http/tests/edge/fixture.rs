@@ -96,7 +96,7 @@ impl Edge {
         });
         let behaviour = Behaviour { chunks: Some(6), chunk_ms: Some(20), ..Behaviour::default() };
         let mock = MockUpstream::start(MockConfig { behaviour, ..MockConfig::default() }).expect("a free port");
-        Self { router: signet_http::router(app.clone()), app, log, mock: mock }
+        Self { router: signet_http::router(app.clone()), app, log, mock }
     }
 
     /// Sends a chat request with this body.
