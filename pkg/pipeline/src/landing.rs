@@ -193,7 +193,7 @@ impl Pipeline {
         let (judged, request_id) = (judge(whole), head.request_id.as_str());
         exchange.ttfb = Some(whole.ttfb);
         exchange.served.clone_from(&judged.served);
-        let filling = filling.filter(|_| whole.target == 0 && judged.stored.is_some());
+        let filling = filling.filter(|filling| whole.target == 0 && self.will_keep(filling, judged.stored.as_ref()));
         match seat {
             None => self.finish_whole(exchange, request_id, filling, (whole, landed, judged), &mut None),
             Some(seat) => {
