@@ -9,6 +9,7 @@ gateway N times (default 1). SIGNET_BIN_DIR names a folder with other binaries t
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -86,6 +87,12 @@ class Demo:
     def calls(self):
         """How many requests have reached the provider."""
         return wire.exchange(self.stack.mock, "GET", "/_mock/counts").json()["requests"]
+
+    def script(self, when, **behaviour):
+        """What the mock does with the next request whose prompt contains `when`. Not asked for by header: what a caller sends
+        on to the provider is part of the cache key."""
+        body = json.dumps([{"when": when, **behaviour}]).encode()
+        same("status of the mock's script", wire.exchange(self.stack.mock, "POST", "/_mock/script", {}, body).status, 200)
 
     @contextlib.contextmanager
     def upstream_calls(self, want):

@@ -94,7 +94,8 @@ def near_misses(demo):
 def coalesced(demo):
     prompt, answers = "What is a coalesced request?", []
     callers = [Caller(demo.ledger, demo.alice.base) for _ in range(2)]
-    threads = [threading.Thread(target=lambda c=c: answers.append(c.ask(prompt, x_mock_latency_ms=600))) for c in callers]
+    demo.script(prompt, latency_ms=600)
+    threads = [threading.Thread(target=lambda c=c: answers.append(c.ask(prompt))) for c in callers]
     with demo.upstream_calls(1):
         for thread in threads:
             thread.start()
@@ -123,7 +124,8 @@ def refresh(demo):
     prompt = "How do tides form?"
     with demo.upstream_calls(2):
         old = said(answered(demo.alice.ask(prompt), cache="MISS"), prompt)
-        fresh = answered(demo.alice.ask(prompt, Cache_Control="no-cache", x_mock_answer_bytes=400), cache="REFRESH",
+        demo.script(prompt, answer_bytes=400)
+        fresh = answered(demo.alice.ask(prompt, Cache_Control="no-cache"), cache="REFRESH",
                          cache_status="signet; fwd=request")
     with demo.upstream_calls(0):
         hit = answered(demo.alice.ask(prompt), cache="EXACT", x_cache_source=fresh.get("lineage-id"))

@@ -23,17 +23,20 @@ def refusals(demo):
 
 
 def provider_errors(demo):
+    prompt = "What is pepper?"
     with demo.upstream_calls(2):
-        limited = demo.alice.ask("What is pepper?", x_mock_status=429, x_mock_retry_after=7)
+        demo.script(prompt, status=429, retry_after="7")
+        limited = demo.alice.ask(prompt)
         refused(limited, 429, "rate_limit_exceeded")
         same("Retry-After of the provider", limited.get("retry-after"), "7")
-        refused(demo.alice.ask("What is pepper?", x_mock_status=500), 500)
+        demo.script(prompt, status=500)
+        refused(demo.alice.ask(prompt), 500)
     with demo.upstream_calls(2):
-        cut = demo.alice.ask("What is pepper?", x_mock_fault="cut-after=40")
-        refused(cut, 502)
-        said(answered(demo.alice.ask("What is pepper?"), cache="MISS"), "What is pepper?")
+        demo.script(prompt, fault="cut-after=40")
+        refused(demo.alice.ask(prompt), 502)
+        said(answered(demo.alice.ask(prompt), cache="MISS"), prompt)
     with demo.upstream_calls(0):
-        answered(demo.alice.ask("What is pepper?"), cache="EXACT")
+        answered(demo.alice.ask(prompt), cache="EXACT")
     return "429 with Retry-After, 500 and a cut answer (502) are passed on and not cached; then MISS and EXACT"
 
 

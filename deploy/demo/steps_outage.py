@@ -9,6 +9,7 @@ from callers import Caller, said, streamed
 from checks import answered, holds, same, wait_until
 
 WORKERS = 4
+TICKET = "Explain ticket #R"
 # The load's first part settles; in the second, the database takes nothing, so that only the log has the records.
 LOAD_S, BLOCKED_S = 1.6, 0.5
 # An entry reaches Redis and the database from a queue; what is older than this is there (contract: 1 s).
@@ -32,9 +33,9 @@ class Load:
             number = next(self.numbers)
             if number % 25 == 0:
                 caller = Caller(self.demo.ledger, self.demo.gateway.url)  # another address: the limit is not the point
-            prompt, flows = f"Explain ticket #R{self.generation}-{number}", number % 3 == 0
+            prompt, flows = f"{TICKET}{self.generation}-{number}", number % 3 == 0
             try:
-                answer = caller.ask(prompt, stream=flows, x_mock_latency_ms=10, x_mock_chunks=20)
+                answer = caller.ask(prompt, stream=flows)
             except wire.Cut:
                 self.cut += 1
                 return
@@ -51,6 +52,7 @@ class Load:
 
 def killed(demo):
     """kill -9 under load, restart: every complete answer has its record, and its prompt is served from the cache."""
+    demo.script(TICKET, times=1_000_000, latency_ms=10, chunks=20)
     report = [kill_once(demo, generation) for generation in range(demo.kills)]
     return report[-1] if demo.kills == 1 else f"{demo.kills} times, the last: {report[-1]}"
 

@@ -66,11 +66,16 @@ pub struct EntryFault(&'static str);
 impl Entry {
     /// Bytes that this entry occupies in memory, about.
     pub fn weight(&self) -> usize {
-        let body = match &self.body {
+        Self::weight_of(&self.body, self.question.as_deref())
+    }
+
+    /// The weight of an entry that is still to be made.
+    pub fn weight_of(body: &Stored, question: Option<&str>) -> usize {
+        let body = match body {
             Stored::Chat(answer) => answer.weight(),
             Stored::Json(bytes) => bytes.len(),
         };
-        size_of::<Self>() + body + self.question.as_ref().map_or(0, String::len)
+        size_of::<Self>() + body + question.map_or(0, str::len)
     }
 
     /// The entry as bytes: `version | kind | id | created | expires | source | question | body`, integers big endian,

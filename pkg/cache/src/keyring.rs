@@ -5,17 +5,17 @@ use crate::ports::{KeyStore, StoreFault};
 use crate::seal::{self, SealKey};
 use hmac::{Hmac, KeyInit, Mac};
 use moka::sync::Cache as Moka;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use sha2::Sha256;
 use signet_lineage::TenantKey;
 use signet_types::{Secret, TenantId};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// Tenants whose keys are kept in memory; others are fetched again.
 const HELD: u64 = 100_000;
-/// How long a key that could not be stored is used before the store is asked again.
+/// How long a key that could not be stored is used, and a store that is away left alone, before it is asked again.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// One tenant's keys of one epoch.
@@ -42,6 +42,37 @@ pub struct Keyring {
     older: Moka<(TenantId, u32), Arc<TenantKeys>>,
     /// The tenant seen last: most deployments have few tenants, and one is asked for again and again.
     last: RwLock<Option<Arc<TenantKeys>>>,
+    away: Away,
+}
+
+/// What is known of an outage of the store. An adapter takes its time to find a database gone (half a second), and a
+/// request waits for that: one request in [`RETRY`] does, not each tenant's.
+#[derive(Debug, Default)]
+struct Away(Mutex<Option<Instant>>);
+
+impl Away {
+    fn is_known(&self, now: Instant) -> bool {
+        self.0.lock().is_some_and(|until| now < until)
+    }
+
+    /// Whether to ask now; within an outage, whoever is let through is the only one for a while.
+    fn admits(&self, now: Instant) -> bool {
+        let mut until = self.0.lock();
+        let admits = until.is_none_or(|until| until <= now);
+        if admits && until.is_some() {
+            *until = Some(now + RETRY);
+        }
+        admits
+    }
+
+    fn begins(&self, now: Instant) {
+        *self.0.lock() = Some(now + RETRY);
+    }
+
+    /// The store answered; whether it was away before.
+    fn ends(&self) -> bool {
+        self.0.lock().take().is_some()
+    }
 }
 
 impl Keyring {
@@ -54,6 +85,7 @@ impl Keyring {
             unstored: Moka::builder().max_capacity(HELD).time_to_live(RETRY).build(),
             older: Moka::new(HELD),
             last: RwLock::default(),
+            away: Away::default(),
         }
     }
 
@@ -81,18 +113,32 @@ impl Keyring {
         if let Some(keys) = self.unstored.get(&tenant) {
             return keys;
         }
-        match self.stored(tenant).await {
-            Ok(keys) => {
-                self.current.insert(tenant, keys.clone());
-                keys
-            }
-            Err(fault) => {
-                tracing::warn!(%tenant, %fault, "the tenant key cannot be stored; this tenant is not cached");
-                let keys = Arc::new(self.fresh(tenant));
-                self.unstored.insert(tenant, keys.clone());
-                keys
-            }
+        if let Some(keys) = self.asked(tenant).await {
+            self.current.insert(tenant, keys.clone());
+            return keys;
         }
+        let keys = Arc::new(self.fresh(tenant));
+        self.unstored.insert(tenant, keys.clone());
+        keys
+    }
+
+    /// The store's key for a tenant, unless the store is away.
+    async fn asked(&self, tenant: TenantId) -> Option<Arc<TenantKeys>> {
+        if !self.away.admits(Instant::now()) {
+            return None;
+        }
+        let found = self.stored(tenant).await;
+        match &found {
+            Err(StoreFault::Unavailable(_) | StoreFault::Timeout(_)) => self.away.begins(Instant::now()),
+            // The makeshift keys have served.
+            Ok(_) | Err(StoreFault::Corrupt(_)) if self.away.ends() => self.unstored.invalidate_all(),
+            Ok(_) | Err(StoreFault::Corrupt(_)) => {}
+        }
+        found
+            .inspect_err(
+                |fault| tracing::warn!(%tenant, %fault, "the tenant key cannot be stored; this tenant is not cached"),
+            )
+            .ok()
     }
 
     /// The key that sealed a value of `epoch`; none where it cannot be had.
@@ -102,6 +148,9 @@ impl Keyring {
         }
         if let Some(keys) = self.older.get(&(tenant, epoch)) {
             return Some(keys);
+        }
+        if self.away.is_known(Instant::now()) {
+            return None;
         }
         let wrapped = self.store.tenant_key(tenant, epoch).await.ok().flatten()?;
         let keys = Arc::new(self.open(tenant, epoch, &wrapped).ok()?);
@@ -149,4 +198,23 @@ fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the operating system gives entropy");
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_caller_in_each_pause_looks_whether_the_store_is_back() {
+        let (away, start) = (Away::default(), Instant::now());
+        assert!(away.admits(start) && away.admits(start) && !away.is_known(start));
+        away.begins(start);
+        assert!(!away.admits(start + RETRY / 2) && away.is_known(start + RETRY / 2));
+        let later = start + RETRY;
+        assert!(away.admits(later));
+        assert!(!away.admits(later), "one is enough");
+        assert!(away.admits(later + RETRY), "one that never reports delays the next by a pause");
+        assert!(away.ends());
+        assert!(away.admits(later) && away.admits(later) && !away.ends());
+    }
 }

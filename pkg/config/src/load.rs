@@ -165,6 +165,7 @@ fn server(mut section: Section<'_>) -> Server {
         trusted_proxies: section.parsed_list("trusted_proxies", "a list of blocks, such as 10.0.0.0/8"),
         max_body_bytes: size(&mut section, "max_body_bytes", 33_554_432, 1..=GIB),
         max_response_bytes: size(&mut section, "max_response_bytes", 67_108_864, 1..=GIB),
+        max_connections: size(&mut section, "max_connections", 10_000, 1..=1_000_000),
         shutdown_grace: seconds(&mut section, "shutdown_grace_s", 30, 0..=DAY_S),
         lock_wait: seconds(&mut section, "lock_wait_s", 30, 0..=DAY_S),
     };

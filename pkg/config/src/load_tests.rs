@@ -65,7 +65,7 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \
          semantic.backend=memory semantic.encoder=embedded semantic.max_entries=100000 semantic.mode=on \
          semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
-         server.max_response_bytes=67108864 server.shutdown_grace_s=30 server.trusted_proxies= store.url=sqlite://signet.db";
+         server.max_connections=10000 server.max_response_bytes=67108864 server.shutdown_grace_s=30 server.trusted_proxies= store.url=sqlite://signet.db";
     let effective: Vec<String> = config.effective().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(effective.join(" "), expected);
 }

@@ -70,6 +70,8 @@ pub struct Server {
     pub max_body_bytes: usize,
     /// Longest answer that is buffered for a header receipt.
     pub max_response_bytes: usize,
+    /// Callers' connections at a time.
+    pub max_connections: usize,
     /// How long a shutdown waits for answers in flight.
     pub shutdown_grace: Duration,
     /// How long a start waits for the data folder of a dying predecessor.

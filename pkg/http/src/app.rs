@@ -1,7 +1,7 @@
 //! The routes that callers see.
 
 use crate::body::{Edge, Inbound};
-use crate::faces;
+use crate::faces::OpenAiFaces;
 use crate::health::Health;
 use axum::Router;
 use axum::body::Body;
@@ -9,14 +9,14 @@ use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::FutureExt;
-use http::header::{CONTENT_TYPE, TE};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use signet_pipeline::{Fault, Head, Pipeline, Reply};
+use http::header::TE;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use signet_pipeline::{Faces, Fault, Head, Pipeline, Reply};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, LineageId, RequestId};
 use std::future::Future;
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -33,6 +33,8 @@ pub struct App {
     /// Largest request body in bytes.
     pub max_body_bytes: u64,
 }
+
+const LINEAGE_ID: HeaderName = HeaderName::from_static("lineage-id");
 
 type Shared = State<Arc<App>>;
 type Peer = ConnectInfo<SocketAddr>;
@@ -51,34 +53,44 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// The routes of a connection that is one too many: a refusal, whatever is asked.
+pub fn crowded_router(app: Arc<App>) -> Router {
+    Router::new().fallback(crowded).with_state(app)
+}
+
 async fn chat(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, body) = take_apart(&app, peer, request);
-    guarded(&app, head.id, async { Ok(ready(&app)?.chat(&head, body.read()).await) }).await
+    guarded(&app, &head, async { Ok(ready(&app)?.chat(&head, body.read()).await) }).await
 }
 
 async fn embeddings(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, body) = take_apart(&app, peer, request);
-    guarded(&app, head.id, async { Ok(ready(&app)?.embeddings(&head, body.read()).await) }).await
+    guarded(&app, &head, async { Ok(ready(&app)?.embeddings(&head, body.read()).await) }).await
 }
 
 async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
-    guarded(&app, head.id, async { Ok(ready(&app)?.models(&head).await) }).await
+    guarded(&app, &head, async { Ok(ready(&app)?.models(&head).await) }).await
 }
 
 async fn lineage(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
-    guarded(&app, head.id, async { Ok(ready(&app)?.lineage(&head, &id).await) }).await
+    guarded(&app, &head, async { Ok(ready(&app)?.lineage(&head, &id).await) }).await
 }
 
 async fn wrong_method(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
-    guarded(&app, head.id, async { Ok(ready(&app)?.unknown(&head, &Fault::WrongMethod)) }).await
+    guarded(&app, &head, async { Err(Fault::WrongMethod) }).await
 }
 
 async fn unknown_url(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
-    guarded(&app, head.id, async { Ok(ready(&app)?.unknown(&head, &Fault::UnknownUrl)) }).await
+    guarded(&app, &head, async { Err(Fault::UnknownUrl) }).await
+}
+
+async fn crowded(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
+    let (head, _body) = take_apart(&app, peer, request);
+    guarded(&app, &head, async { Err(Fault::Overloaded) }).await
 }
 
 fn ready(app: &App) -> Result<&Arc<Pipeline>, Fault> {
@@ -113,38 +125,31 @@ fn takes_trailers(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
-/// Runs a request so that a panic is one caller's 500: its record is written while the stack unwinds.
-async fn guarded(app: &App, id: LineageId, work: impl Future<Output = Result<Reply, Fault>>) -> Response {
-    match AssertUnwindSafe(work).catch_unwind().await {
-        Ok(Ok(reply)) => response(reply),
-        Ok(Err(fault)) => bare(&fault, None),
-        Err(_) => {
-            app.metrics.panicked();
-            tracing::error!(%id, "a request panicked");
-            bare(&Fault::Internal("panic".into()), Some(id))
-        }
+/// Runs a request so that a panic is one caller's 500: its record is written while the stack unwinds. A fault outside of
+/// the pipeline is recorded too, unless there is no pipeline yet.
+async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply, Fault>>) -> Response {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    let replied = done.and_then(|done| {
+        catch_unwind(AssertUnwindSafe(|| {
+            done.unwrap_or_else(|fault| match app.pipeline.get() {
+                Some(pipeline) => pipeline.unknown(head, &fault),
+                None => Reply::unrecorded(head, OpenAiFaces.face(&fault)),
+            })
+        }))
+    });
+    if let Ok(reply) = replied {
+        return response(reply);
     }
+    app.metrics.panicked();
+    tracing::error!(id = %head.id, "a request panicked");
+    let mut reply = Reply::unrecorded(head, OpenAiFaces.face(&Fault::Internal("panic".into())));
+    reply.headers.extend(HeaderValue::from_str(&head.id.to_string()).map(|id| (LINEAGE_ID, id)));
+    response(reply)
 }
 
 fn response(reply: Reply) -> Response {
     let mut response = Response::new(Body::new(Edge::from(reply.body)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = reply.headers;
-    response
-}
-
-/// A fault before or outside of the pipeline.
-fn bare(fault: &Fault, id: Option<LineageId>) -> Response {
-    let (status, body) = faces::plain(fault);
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(id) = id.and_then(|id| HeaderValue::from_str(&id.to_string()).ok()) {
-        headers.insert("lineage-id", id);
-    }
-    if status == 503 {
-        headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
-    }
     response
 }

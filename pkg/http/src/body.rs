@@ -6,7 +6,9 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use signet_pipeline::{BodyFault, Cut, Live, ReplyBody};
+use signet_pipeline::{BodyFault, Cut, Live, Poured, ReplyBody};
+use std::error::Error;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,7 +16,7 @@ use tokio::time::timeout;
 
 /// How long and how much of an unwanted body is read and thrown away, so that its sender sees the answer and not a reset.
 const DRAIN_FOR: Duration = Duration::from_secs(3);
-/// A sender that is silent for this long inside its own body has left, or holds a connection for no good.
+/// A sender that is silent for this long inside its own body holds a connection for no good.
 const IDLE: Duration = Duration::from_secs(30);
 const DRAIN_BYTES: u64 = 256 << 20;
 
@@ -60,8 +62,8 @@ impl Drop for Inbound {
 async fn collect(mut body: AxumBody, announced: Option<u64>, limit: u64) -> Result<Bytes, BodyFault> {
     let expected = usize::try_from(announced.unwrap_or(0).min(1 << 20)).unwrap_or(0);
     let mut whole = BytesMut::with_capacity(expected);
-    while let Some(frame) = timeout(IDLE, body.frame()).await.map_err(|_| BodyFault::Gone)? {
-        let Ok(data) = frame.map_err(|_| BodyFault::Gone)?.into_data() else { continue };
+    while let Some(frame) = timeout(IDLE, body.frame()).await.map_err(|_| BodyFault::Silent(IDLE))? {
+        let Ok(data) = frame.map_err(|error| blame(&error))?.into_data() else { continue };
         if (whole.len() + data.len()) as u64 > limit {
             drop(whole);
             drain(body).await;
@@ -70,6 +72,19 @@ async fn collect(mut body: AxumBody, announced: Option<u64>, limit: u64) -> Resu
         whole.extend_from_slice(&data);
     }
     Ok(whole.freeze())
+}
+
+/// hyper tells broken chunks from a broken connection by the kind of the I/O error at the bottom.
+fn blame(error: &axum::Error) -> BodyFault {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            let malformed = matches!(io.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
+            return if malformed { BodyFault::Malformed } else { BodyFault::Gone };
+        }
+        cause = error.source();
+    }
+    BodyFault::Gone
 }
 
 async fn drain(mut body: AxumBody) {
@@ -93,6 +108,7 @@ pub(crate) enum Edge {
     Whole(Option<Bytes>),
     Replay { bytes: Option<Bytes>, trailers: Option<HeaderMap> },
     Live(Box<Live>),
+    Poured(Box<Poured>),
 }
 
 impl From<ReplyBody> for Edge {
@@ -100,6 +116,7 @@ impl From<ReplyBody> for Edge {
         match body {
             ReplyBody::Whole(bytes) => Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
             ReplyBody::Live(live) => Self::Live(live),
+            ReplyBody::Poured(poured) => Self::Poured(poured),
             ReplyBody::Replay { bytes, receipt } => {
                 let name = http::HeaderName::from_static("lineage-receipt");
                 let trailers = receipt.map(|value| HeaderMap::from_iter([(name, value)]));
@@ -121,6 +138,7 @@ impl Body for Edge {
                 Poll::Ready(data.or_else(|| trailers.take().map(Frame::trailers)).map(Ok))
             }
             Self::Live(live) => Pin::new(&mut **live).poll_frame(cx),
+            Self::Poured(poured) => Pin::new(&mut **poured).poll_frame(cx),
         }
     }
 
@@ -128,14 +146,14 @@ impl Body for Edge {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Replay { bytes, trailers } => bytes.is_none() && trailers.is_none(),
-            Self::Live(_) => false,
+            Self::Live(_) | Self::Poured(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Replay { .. } | Self::Live(_) => SizeHint::default(),
+            Self::Replay { .. } | Self::Live(_) | Self::Poured(_) => SizeHint::default(),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! How faults look to callers: the only place where a failure gets a status. Internal text never reaches a caller.
 
-use bytes::Bytes;
 use signet_openai::ErrorBody;
 use signet_pipeline::{Face, Faces, Fault, is_timeout};
 use signet_provider::{ConnectCause, UpstreamError};
@@ -69,6 +68,12 @@ fn look(fault: &Fault) -> Look<'_> {
             Look::new(413, REQUEST, "request_too_large", message).hopeless()
         }
         Fault::ClientGone => Look::new(499, REQUEST, "client_closed_request", "The client closed the request."),
+        Fault::RequestTimeout { waited } => {
+            let message = format!("The rest of the request body did not come within {} s.", waited.as_secs());
+            Look::new(408, REQUEST, "request_timeout", message)
+        }
+        Fault::Overloaded => Look::new(503, SERVER, "overloaded", "The gateway has as many connections as it may.")
+            .later(Duration::from_secs(1)),
         Fault::RateLimited { retry_after } => {
             let message = "Too many requests from this address. Try again after the time in Retry-After.";
             Look::new(429, "rate_limit_error", "rate_limit_exceeded", message).later(*retry_after)
@@ -134,12 +139,6 @@ fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
 fn shortened(name: &str) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     name.chars().take(128).map(clean).collect()
-}
-
-/// The body of a fault that no pipeline saw.
-pub(crate) fn plain(fault: &Fault) -> (u16, Bytes) {
-    let face = OpenAiFaces.face(fault);
-    (face.status, face.body)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod health;
 mod server;
 
 pub use admin::{AdminConfig, admin_router};
-pub use app::{App, router};
+pub use app::{App, crowded_router, router};
 pub use faces::OpenAiFaces;
 pub use health::Health;
-pub use server::{Lane, bind, serve};
+pub use server::{Lane, Room, bind, serve};

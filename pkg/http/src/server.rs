@@ -13,6 +13,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use signet_telemetry::Metrics;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -29,6 +30,8 @@ use tower::util::MapRequestLayer;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 const HEAD_MAX: usize = 64 << 10;
 const BACKLOG: i32 = 1024;
+/// Connections beyond the bound that are told so at a time; more are closed without a word.
+const REFUSED_MAX: usize = 256;
 /// After a failed accept, most often for want of file descriptors, a short rest spares a busy loop.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
@@ -59,8 +62,30 @@ impl Lane {
     }
 }
 
+/// How many connections a listener has at a time, and what those beyond are told. Without a bound, callers that open
+/// connections and keep them would take every file descriptor, those of the log and of the providers too.
+pub struct Room {
+    connections: usize,
+    refusing: Router,
+    metrics: Arc<Metrics>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Room {
+    /// Room for so many; `refusing` answers one request of each further one, which then ends.
+    pub fn new(connections: usize, refusing: Router, metrics: Arc<Metrics>) -> Self {
+        Self { connections, refusing, metrics, refused: Arc::default() }
+    }
+}
+
 /// Serves until `stop`, then lets open exchanges end; returns when the last one has, or `grace` is over.
-pub async fn serve(listener: TcpListener, lanes: Vec<Lane>, stop: CancellationToken, grace: Duration) {
+pub async fn serve(
+    listener: TcpListener,
+    lanes: Vec<Lane>,
+    room: Option<Room>,
+    stop: CancellationToken,
+    grace: Duration,
+) {
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -68,7 +93,7 @@ pub async fn serve(listener: TcpListener, lanes: Vec<Lane>, stop: CancellationTo
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => hand_over(&lanes, &graceful, stream, peer),
+            Ok((stream, peer)) => hand_over(&lanes, room.as_ref(), &graceful, stream, peer),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_REST).await;
@@ -81,21 +106,49 @@ pub async fn serve(listener: TcpListener, lanes: Vec<Lane>, stop: CancellationTo
     }
 }
 
-fn hand_over(lanes: &[Lane], graceful: &GracefulShutdown, stream: TcpStream, peer: SocketAddr) {
+fn hand_over(lanes: &[Lane], room: Option<&Room>, graceful: &GracefulShutdown, stream: TcpStream, peer: SocketAddr) {
     let lane = lanes.iter().min_by_key(|lane| lane.open.load(Ordering::Relaxed)).expect("a server has a lane");
+    let open: usize = lanes.iter().map(|lane| lane.open.load(Ordering::Relaxed)).sum();
+    let (router, manners, open) = match room.filter(|room| open >= room.connections) {
+        None => (&lane.router, SERVED, Open::one_more(&lane.open)),
+        Some(room) => {
+            room.metrics.limited("connections");
+            if room.refused.load(Ordering::Relaxed) >= REFUSED_MAX {
+                return;
+            }
+            (&room.refusing, REFUSED, Open::one_more(&room.refused))
+        }
+    };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
     match stream.into_std() {
         Ok(stream) => {
-            let open = Open::one_more(&lane.open);
-            drop(lane.runtime.spawn(connection(stream, peer, lane.router.clone(), graceful.watcher(), open)));
+            let work = connection(stream, peer, router.clone(), manners, graceful.watcher(), open);
+            drop(lane.runtime.spawn(work));
         }
         Err(error) => tracing::warn!(%error, "a connection was not handed over"),
     }
 }
 
-async fn connection(stream: std::net::TcpStream, peer: SocketAddr, router: Router, watcher: Watcher, _open: Open) {
+/// How a connection is treated.
+#[derive(Clone, Copy)]
+struct Manners {
+    head_timeout: Duration,
+    keep_alive: bool,
+}
+
+const SERVED: Manners = Manners { head_timeout: HEAD_TIMEOUT, keep_alive: true };
+const REFUSED: Manners = Manners { head_timeout: Duration::from_secs(5), keep_alive: false };
+
+async fn connection(
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    manners: Manners,
+    watcher: Watcher,
+    _open: Open,
+) {
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "a connection was not taken over"),
@@ -107,7 +160,8 @@ async fn connection(stream: std::net::TcpStream, peer: SocketAddr, router: Route
     let service = TowerToHyperService::new(with_peer.layer(router));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(manners.head_timeout)
+        .keep_alive(manners.keep_alive)
         .max_buf_size(HEAD_MAX)
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);

@@ -274,14 +274,13 @@ impl Pipeline {
         judge: &(dyn Fn(&Whole) -> Judged + Send + Sync),
     ) -> Result<Reply, Fault> {
         let started = Instant::now();
-        let request_id = head.request_id.as_str();
         let max = self.parts.settings.max_response_bytes;
         let fleet = || self.parts.fleet.clone();
         if plan.controls.fetch != Fetch::IfNeeded {
             self.open(exchange)?;
             let landed = landing::depart(fleet(), &call, max).await;
             self.parts.metrics.step(Step::Upstream, started.elapsed());
-            return self.land(exchange, request_id, filling, None, (&landed, judge));
+            return self.land(exchange, head, filling, None, (&landed, judge));
         }
         let call = Arc::new(call);
         let mut again = true;
@@ -293,12 +292,19 @@ impl Pipeline {
             let seat = self.flights.join(plan.key, depart)?;
             let landed = tokio::time::timeout(self.parts.settings.wait_max, seat.landed()).await;
             let landed: Arc<Landed> = landed.map_err(|_| waited_too_long(&plan.route, self.parts.settings.wait_max))?;
+            if !seat.leads && landed.is_large() {
+                // Too large to share: whoever started the call has it, everyone else makes one of its own.
+                self.open(exchange)?;
+                let own = landing::depart(fleet(), &call, max).await;
+                self.parts.metrics.step(Step::Upstream, started.elapsed());
+                return self.land(exchange, head, filling, None, (&own, judge));
+            }
             // A follower of a failed call gets one try of its own, so that one bad call does not fail a whole herd.
             if !seat.leads && landed.failed() && std::mem::take(&mut again) {
                 continue;
             }
             self.parts.metrics.step(Step::Upstream, started.elapsed());
-            return self.land(exchange, request_id, filling, Some(&seat), (&landed, judge));
+            return self.land(exchange, head, filling, Some(&seat), (&landed, judge));
         }
     }
 
@@ -331,13 +337,14 @@ impl Pipeline {
         if !streams {
             let landed = landing::collect(sent, provider, started, self.parts.settings.max_response_bytes).await;
             let judge = |whole: &Whole| Judged::chat(whole, choices);
-            return self.land(exchange, head.request_id.as_str(), None, None, (&landed, &judge));
+            return self.land(exchange, head, None, None, (&landed, &judge));
         }
         exchange.provider = Some(landing::facts(&provider, &sent.attempts));
         let filling = filling.filter(|_| sent.target == 0);
         let mut headers = sent.reply.headers;
         reply::common(&mut headers, exchange, head.request_id.as_str(), true);
-        reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, filling.is_some()));
+        // Whether a stream is stored shows at its end only.
+        reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, false));
         reply::set(&mut headers, names::ATTEMPTS, &sent.attempts.len().to_string());
         if head.takes_trailers {
             reply::fixed(&mut headers, http::header::TRAILER, "lineage-receipt");
@@ -386,8 +393,8 @@ const NEUTRAL_HEADERS: [&str; 18] = [
     "x-trace-id",
 ];
 
-/// The same for whole families: SDK telemetry, browsers, and what steers `signet-mock`, which stands for no provider.
-const NEUTRAL_PREFIXES: [&str; 3] = ["x-stainless-", "sec-", "x-mock-"];
+/// The same for whole families: SDK telemetry and browsers.
+const NEUTRAL_PREFIXES: [&str; 2] = ["x-stainless-", "sec-"];
 
 /// Headers of nearly every request that never reach the provider; a request with none but these needs no closer look.
 const UNSENT_HEADERS: [&str; 12] = [

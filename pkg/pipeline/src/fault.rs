@@ -27,9 +27,18 @@ pub enum Fault {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The caller stopped sending its own request.
+    /// The caller left within its own request.
     #[error("the caller left")]
     ClientGone,
+    /// The caller stopped sending its own request.
+    #[error("the caller sent nothing for {waited:?}")]
+    RequestTimeout {
+        /// The limit.
+        waited: Duration,
+    },
+    /// The listener has as many connections as it may.
+    #[error("too many connections")]
+    Overloaded,
     /// The caller has used up its tokens.
     #[error("too many requests from this address")]
     RateLimited {

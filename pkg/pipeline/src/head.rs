@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use signet_types::{LineageId, RequestId};
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The head of a request, as the HTTP edge hands it in.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ pub struct Head {
 pub enum BodyFault {
     /// Over this many bytes.
     TooLarge(u64),
-    /// The caller stopped sending.
+    /// The caller left within it.
     Gone,
+    /// The caller stayed and sent nothing for this long.
+    Silent(Duration),
+    /// Its chunks cannot be told apart.
+    Malformed,
 }

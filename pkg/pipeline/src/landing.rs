@@ -4,6 +4,7 @@ use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::Fault;
 use crate::fill::Filling;
 use crate::flight::Seat;
+use crate::head::Head;
 use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::Attested;
 use crate::reply::{self, Reply, ReplyBody, names};
@@ -11,11 +12,12 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use signet_cache::{Source, Stored};
 use signet_lineage::{AttemptFacts, Outcome, Parent, ProviderFacts, Relation, UsageFacts};
 use signet_openai::{Answer, Embeddings, Layer, Usage};
-use signet_provider::{Ask, Attempts, Fleet, Route, Sent as Answered, Target, UpstreamError};
+use signet_provider::{Ask, Attempts, Fleet, Gathered, Route, Sent as Answered, Target, UpstreamBody, UpstreamError};
 use signet_types::ProviderName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +38,17 @@ pub(crate) struct Landed {
     pub(crate) provider: ProviderName,
     pub(crate) attempts: Attempts,
     pub(crate) total: Duration,
+    /// An answer over the bound: for one participant, the outcome is [`UpstreamError::TooLarge`] for the others.
+    pub(crate) large: Mutex<Option<Large>>,
+}
+
+/// An answer that is too large to be held: what has come of it, and the rest.
+pub(crate) struct Large {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) ttfb: Duration,
+    pub(crate) first: Vec<Bytes>,
+    pub(crate) rest: Box<UpstreamBody>,
 }
 
 /// A whole answer.
@@ -51,6 +64,11 @@ impl Landed {
     /// Whether another attempt by someone else could do better.
     pub(crate) fn failed(&self) -> bool {
         !matches!(&self.outcome, Ok(whole) if whole.status == 200)
+    }
+
+    /// Whether only one participant can have the answer.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(&self.outcome, Err(error) if matches!(**error, UpstreamError::TooLarge { .. }))
     }
 }
 
@@ -69,6 +87,7 @@ pub(crate) async fn depart(fleet: Arc<Fleet>, call: &Call, max_bytes: usize) -> 
                 provider: asked.unwrap_or_else(|| call.route.targets[0].provider.clone()),
                 attempts: refused.attempts,
                 total: started.elapsed(),
+                large: Mutex::default(),
             }
         }
     }
@@ -83,15 +102,20 @@ pub(crate) fn depart_shared(fleet: Arc<Fleet>, call: Arc<Call>, max_bytes: usize
 pub(crate) async fn collect(answered: Answered, provider: ProviderName, started: Instant, max_bytes: usize) -> Landed {
     let reply = answered.reply;
     let (status, headers, ttfb) = (reply.status.as_u16(), reply.headers, reply.timings.ttfb);
-    let outcome = match reply.body.collect(max_bytes).await {
+    let mut large = None;
+    let outcome = match reply.body.gather(max_bytes).await {
         // A redirect would send the caller past the gateway; no other status below 400 but 2xx is an answer either.
         Ok(_) if status < 200 || (300..400).contains(&status) => {
             Err(Arc::new(UpstreamError::Protocol(format!("status {status}").into())))
         }
-        Ok(body) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
+        Ok(Gathered::Large { first, rest }) => {
+            large = Some(Large { status, headers, ttfb, first, rest });
+            Err(Arc::new(UpstreamError::TooLarge { limit: max_bytes }))
+        }
+        Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
         Err(error) => Err(Arc::new(error)),
     };
-    Landed { outcome, provider, attempts: answered.attempts, total: started.elapsed() }
+    Landed { outcome, provider, attempts: answered.attempts, total: started.elapsed(), large: Mutex::new(large) }
 }
 
 /// What a whole answer turned out to be.
@@ -147,7 +171,7 @@ impl Pipeline {
     pub(crate) fn land(
         self: &Arc<Self>,
         exchange: &mut Exchange,
-        request_id: &str,
+        head: &Head,
         filling: Option<Filling>,
         seat: Option<&Seat<Landed>>,
         (landed, judge): (&Landed, &dyn Fn(&Whole) -> Judged),
@@ -157,17 +181,19 @@ impl Pipeline {
         let whole = match &landed.outcome {
             Ok(whole) => whole,
             Err(error) => {
-                return Err(Fault::Upstream { provider: landed.provider.clone(), error: error.clone() });
+                let large = landed.large.lock().take();
+                let fault = Fault::Upstream { provider: landed.provider.clone(), error: error.clone() };
+                return large.map_or(Err(fault), |large| self.pour(exchange, head, landed, large));
             }
         };
         self.parts.metrics.upstream(landed.provider.as_str(), whole.ttfb, landed.total);
         if matches!(whole.status, 401 | 403) && self.parts.settings.auth != AuthMode::Passthrough {
             return Err(Fault::ProviderRefused { provider: landed.provider.clone() });
         }
-        let judged = judge(whole);
+        let (judged, request_id) = (judge(whole), head.request_id.as_str());
         exchange.ttfb = Some(whole.ttfb);
         exchange.served.clone_from(&judged.served);
-        let filling = filling.filter(|_| whole.target == 0 && judged.stored.is_some());
+        let filling = filling.filter(|filling| whole.target == 0 && self.will_keep(filling, judged.stored.as_ref()));
         match seat {
             None => self.finish_whole(exchange, request_id, filling, (whole, landed, judged), &mut None),
             Some(seat) => {

@@ -299,7 +299,7 @@ impl Live {
     }
 }
 
-fn trailers(attested: &Attested) -> Option<HeaderMap> {
+pub(crate) fn trailers(attested: &Attested) -> Option<HeaderMap> {
     let value = HeaderValue::from_str(&attested.receipt).ok()?;
     Some(HeaderMap::from_iter([(HeaderName::from_static("lineage-receipt"), value)]))
 }

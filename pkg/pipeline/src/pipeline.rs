@@ -7,9 +7,9 @@ use crate::head::{BodyFault, Head};
 use crate::landing::Landed;
 use crate::persist::Outbox;
 use crate::recorder::Recorder;
-use crate::reply::{self, Reply, ReplyBody, names};
+use crate::reply::{self, Reply, ReplyBody};
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use signet_cache::{Cache, Keyring, TenantKeys};
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
@@ -206,7 +206,8 @@ impl Pipeline {
             AuthMode::Local => Ok((self.local, "passthrough", Auth::Provider)),
             AuthMode::Open => Ok((self.anonymous, "open", Auth::Provider)),
             AuthMode::Passthrough => {
-                let value = headers.get(AUTHORIZATION).ok_or(Fault::Unauthenticated)?;
+                let value = headers.get(AUTHORIZATION).filter(|value| names_a_caller(value));
+                let value = value.ok_or(Fault::Unauthenticated)?;
                 let tenant = self.parts.keys.tenant_of("authorization", value.as_bytes());
                 Ok((tenant, "passthrough", Auth::Caller(value.clone())))
             }
@@ -222,6 +223,8 @@ impl Pipeline {
         let body = body.await.map_err(|fault| match fault {
             BodyFault::TooLarge(limit) => Fault::TooLarge { limit },
             BodyFault::Gone => Fault::ClientGone,
+            BodyFault::Silent(waited) => Fault::RequestTimeout { waited },
+            BodyFault::Malformed => Fault::invalid("The chunks of the request body are malformed.".to_owned(), None),
         })?;
         exchange.received_body(&body);
         self.parts.metrics.step(Step::Read, started.elapsed());
@@ -251,31 +254,20 @@ impl Pipeline {
                 Err(unrecorded) => return self.unrecorded(head, &unrecorded),
             }
         }
-        dress(&mut headers, &face);
+        reply::refusal(&mut headers, head, &face);
         Reply { status: face.status, headers, body: ReplyBody::Whole(face.body) }
     }
 
-    /// The answer where not even a refusal can be recorded: it promises no record, so it carries no Lineage-Id.
     fn unrecorded(&self, head: &Head, fault: &Fault) -> Reply {
-        let face = self.parts.faces.face(fault);
-        let mut headers = HeaderMap::with_capacity(8);
-        reply::set(&mut headers, names::X_REQUEST_ID, head.request_id.as_str());
-        dress(&mut headers, &face);
-        Reply { status: face.status, headers, body: ReplyBody::Whole(face.body) }
+        Reply::unrecorded(head, self.parts.faces.face(fault))
     }
 }
 
-fn dress(headers: &mut HeaderMap, face: &Face) {
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(retry) = face.should_retry {
-        reply::fixed(headers, names::SHOULD_RETRY, if retry { "true" } else { "false" });
-    }
-    if let Some(wait) = face.retry_after {
-        // Upwards and at least one second: a client that obeys must not be refused again for coming too early.
-        let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        reply::set(headers, RETRY_AFTER, &millis.div_ceil(1000).max(1).to_string());
-        reply::set(headers, names::RETRY_AFTER_MS, &millis.max(1).to_string());
-    }
+/// Whether there is more than a scheme: clients without a key send `Bearer ` and nothing behind it, and all of them would
+/// be one tenant.
+fn names_a_caller(authorization: &HeaderValue) -> bool {
+    let text = authorization.as_bytes().trim_ascii();
+    !text.is_empty() && !["bearer", "basic"].iter().any(|scheme| text.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
 fn ending<'a>(face: &'a Face, fault: &Fault) -> Ending<'a> {
@@ -298,8 +290,8 @@ fn outcome(fault: &Fault) -> Outcome {
         | Fault::UnknownRecord
         | Fault::UnknownUrl
         | Fault::WrongMethod => Outcome::Invalid,
-        Fault::RateLimited { .. } | Fault::Unauthenticated | Fault::NotCached => Outcome::Denied,
-        Fault::ClientGone => Outcome::ClientAbort,
+        Fault::RateLimited { .. } | Fault::Unauthenticated | Fault::NotCached | Fault::Overloaded => Outcome::Denied,
+        Fault::ClientGone | Fault::RequestTimeout { .. } => Outcome::ClientAbort,
         Fault::Upstream { error, .. } if is_timeout(error) => Outcome::Timeout,
         Fault::Upstream { .. } | Fault::ProviderRefused { .. } => Outcome::UpstreamError,
         Fault::LineageUnavailable | Fault::NotReady(_) | Fault::Internal(_) => Outcome::InternalError,
@@ -310,6 +302,7 @@ fn reason(fault: &Fault) -> &'static str {
     match fault {
         Fault::RateLimited { .. } => "ip_rate",
         Fault::Unauthenticated => "unauthenticated",
+        Fault::Overloaded => "connections",
         _ => "other",
     }
 }

@@ -1,10 +1,13 @@
 //! What goes back to the caller: status, headers, body.
 
 use crate::exchange::State;
+use crate::head::Head;
 use crate::live::Live;
+use crate::pipeline::Face;
+use crate::poured::Poured;
 use crate::recorder::Attested;
 use bytes::Bytes;
-use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use signet_types::LineageId;
 use std::time::Duration;
@@ -20,6 +23,16 @@ pub struct Reply {
     pub body: ReplyBody,
 }
 
+impl Reply {
+    /// A refusal that no record stands for: it carries no Lineage-Id.
+    pub fn unrecorded(head: &Head, face: Face) -> Self {
+        let mut headers = HeaderMap::with_capacity(8);
+        set(&mut headers, names::X_REQUEST_ID, head.request_id.as_str());
+        refusal(&mut headers, head, &face);
+        Self { status: face.status, headers, body: ReplyBody::Whole(face.body) }
+    }
+}
+
 /// An answer's body.
 #[derive(Debug)]
 pub enum ReplyBody {
@@ -27,6 +40,8 @@ pub enum ReplyBody {
     Whole(Bytes),
     /// As it comes; its record is written at its end.
     Live(Box<Live>),
+    /// As it comes, too large to be held; its record is written at its end.
+    Poured(Box<Poured>),
     /// A stream at hand, whose receipt may follow as a trailer too.
     Replay {
         /// All events.
@@ -81,6 +96,29 @@ pub(crate) fn common(headers: &mut HeaderMap, state: &State, request_id: &str, s
     } else {
         fixed(headers, CACHE_CONTROL, "private, no-store");
     }
+}
+
+/// What a refusal says beside its body.
+pub(crate) fn refusal(headers: &mut HeaderMap, head: &Head, face: &Face) {
+    fixed(headers, CONTENT_TYPE, "application/json");
+    if let Some(retry) = face.should_retry {
+        fixed(headers, names::SHOULD_RETRY, if retry { "true" } else { "false" });
+    }
+    if let Some(wait) = face.retry_after {
+        let (seconds, millis) = spread(wait, head.id);
+        set(headers, RETRY_AFTER, &seconds.to_string());
+        set(headers, names::RETRY_AFTER_MS, &millis.to_string());
+    }
+}
+
+/// A wait in whole seconds and in milliseconds. Never less than what is due: a client that obeys must not be refused again
+/// for coming too early. Up to a tenth more, by the random bits of the id, so that those who were refused together do not
+/// come back together.
+fn spread(wait: Duration, id: LineageId) -> (u64, u64) {
+    let due = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1);
+    let permille = id.as_uuid().as_u64_pair().1 % 101;
+    let millis = due.saturating_add(due.saturating_mul(permille) / 1000);
+    ((millis / 1000).max(due.div_ceil(1000)), millis)
 }
 
 /// The receipt of a record that was written before the head.
@@ -147,6 +185,18 @@ mod tests {
         assert_eq!(forwarded("BYPASS", false), "signet; fwd=bypass");
         assert_eq!(forwarded("REFRESH", true), "signet; fwd=request; stored");
         assert_eq!(forwarded("COALESCED", false), "signet; fwd=miss; collapsed");
+    }
+
+    #[test]
+    fn a_wait_is_never_shortened_and_at_most_a_tenth_longer() {
+        let ids: Vec<_> = (0..200).map(LineageId::generate).collect();
+        let waits = |ms| ids.iter().map(move |id| spread(Duration::from_millis(ms), *id)).collect::<Vec<_>>();
+        assert!(waits(20).iter().all(|(seconds, millis)| *seconds == 1 && (20..=22).contains(millis)));
+        assert!(waits(1000).iter().all(|(seconds, millis)| *seconds == 1 && (1000..=1100).contains(millis)));
+        let long = waits(60_000);
+        assert!(long.iter().all(|(s, ms)| (60..=66).contains(s) && (60_000..=66_000).contains(ms)), "{long:?}");
+        assert!(long.iter().any(|wait| wait.0 != long[0].0), "they do not come back together");
+        assert_eq!(spread(Duration::ZERO, ids[0]).0, 1);
     }
 
     #[test]

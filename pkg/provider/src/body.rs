@@ -30,6 +30,20 @@ pub struct UpstreamBody {
     held: Option<UpstreamError>,
 }
 
+/// What [`UpstreamBody::gather`] found.
+#[derive(Debug)]
+pub enum Gathered {
+    /// All of it.
+    Whole(Bytes),
+    /// More than was wanted.
+    Large {
+        /// What has come, in order.
+        first: Vec<Bytes>,
+        /// What is still to come.
+        rest: Box<UpstreamBody>,
+    },
+}
+
 enum Source {
     H1 { incoming: Incoming, connection: H1, home: Arc<Idle> },
     H2 { incoming: RecvStream, lease: Lease },
@@ -93,22 +107,31 @@ impl UpstreamBody {
     /// # Errors
     /// [`UpstreamError::TooLarge`] beyond `max_bytes`, at once if the provider announced it; else what [`Self::poll_next`]
     /// reports. The upstream is closed.
-    pub async fn collect(mut self, max_bytes: usize) -> Result<Bytes, UpstreamError> {
-        let too_large = UpstreamError::TooLarge { limit: max_bytes };
-        if self.announced().is_some_and(|size| size > max_bytes as u64) {
-            return Err(too_large);
+    pub async fn collect(self, max_bytes: usize) -> Result<Bytes, UpstreamError> {
+        match self.gather(max_bytes).await? {
+            Gathered::Whole(bytes) => Ok(bytes),
+            Gathered::Large { .. } => Err(UpstreamError::TooLarge { limit: max_bytes }),
         }
-        let mut pieces: Vec<Bytes> = Vec::new();
-        let mut size = 0;
+    }
+
+    /// The whole body as [`Self::collect`] gives it, or what came of a larger one, and the rest.
+    ///
+    /// # Errors
+    /// What [`Self::poll_next`] reports. The upstream is closed.
+    pub async fn gather(mut self, max_bytes: usize) -> Result<Gathered, UpstreamError> {
+        let (mut first, mut size) = (Vec::new(), 0);
+        if self.announced().is_some_and(|size| size > max_bytes as u64) {
+            return Ok(Gathered::Large { first, rest: Box::new(self) });
+        }
         while let Some(piece) = poll_fn(|cx| self.poll_next(cx)).await {
             let piece = piece?;
             size += piece.len();
+            first.push(piece);
             if size > max_bytes {
-                return Err(too_large);
+                return Ok(Gathered::Large { first, rest: Box::new(self) });
             }
-            pieces.push(piece);
         }
-        Ok(Bytes::from(pieces.concat()))
+        Ok(Gathered::Whole(Bytes::from(first.concat())))
     }
 
     /// Bytes still to come, if the provider said so.

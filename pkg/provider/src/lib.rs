@@ -24,7 +24,7 @@ mod limits;
 mod provider;
 mod socket;
 
-pub use body::UpstreamBody;
+pub use body::{Gathered, UpstreamBody};
 pub use call::{Auth, Call, Provider, Reply, Timings};
 pub use error::{ClosedWhen, ConnectCause, UpstreamError};
 pub use fleet::{Ask, Attempt, Attempts, Fleet, FleetError, ModelRoute, Refused, Route, Sent, Target, UnknownModel};

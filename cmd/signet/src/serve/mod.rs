@@ -1,6 +1,7 @@
 //! `signet serve`: load, build, run, drain.
 
 mod build;
+mod files;
 mod folder;
 mod keys;
 mod lanes;

@@ -6,11 +6,11 @@
 
 use super::build::{self, Built, Common};
 use super::lanes::Lanes;
-use super::{Stop, folder, keys, log};
+use super::{Stop, files, folder, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
 use signet_config::Config;
-use signet_http::{AdminConfig, App, Health, Lane, admin_router, router};
+use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey};
 use signet_pipeline::{Carrier, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
 use signet_provider::HttpProvider;
@@ -147,9 +147,11 @@ impl Process {
         let at = |listener: &TcpListener| listener.local_addr().context("reading a listener's address");
         let (public_at, private_at) = (at(&public)?, at(&private)?);
         let lanes = self.lanes.iter().zip(apps).map(|(lane, app)| Lane::new(lane.clone(), router(app.clone())));
-        let public = signet_http::serve(public, lanes.collect(), self.close.clone(), grace);
+        let (most, metrics) = (files::room_for(self.config.server.max_connections), self.common.metrics.clone());
+        let room = Room::new(most, crowded_router(apps[0].clone()), metrics);
+        let public = signet_http::serve(public, lanes.collect(), Some(room), self.close.clone(), grace);
         let lane = Lane::new(self.services.clone(), admin_router(apps[0].clone(), admin));
-        let private = signet_http::serve(private, vec![lane], self.close.clone(), grace);
+        let private = signet_http::serve(private, vec![lane], None, self.close.clone(), grace);
         let serving = vec![tokio::spawn(public), tokio::spawn(private)];
         Ok(Bound { public: public_at, private: private_at, serving })
     }

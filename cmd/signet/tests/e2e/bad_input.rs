@@ -148,6 +148,30 @@ fn a_caller_that_leaves_within_its_own_body_is_recorded_and_nothing_is_sent_on()
 }
 
 #[test]
+fn chunks_that_cannot_be_told_apart_are_a_400_and_not_a_caller_who_left() {
+    let mock = mock();
+    let gateway = small(&mock);
+    let body = chat("What is a weasel?").to_string();
+    let length = body.len();
+    for chunks in [
+        "nothing\r\n".to_owned(),
+        "-1\r\n".to_owned(),
+        "fffffffffffffffff\r\n".to_owned(),
+        format!("{length:x}\r\n{body}and more"),
+        format!("{length:x}\r\n{body}\r\n\r\n"),
+    ] {
+        let mut conn = Conn::open(gateway.addr);
+        let head = format!("POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+        conn.write(format!("{head}{chunks}").as_bytes()).expect("the gateway reads");
+        let answer = conn.answer();
+        assert_eq!(answer.refusal(400)["type"], "invalid_request_error", "{chunks:?}");
+        assert!(conn.head().is_err(), "{chunks:?}: where a next request would begin is unknown");
+        assert_eq!(gateway.record(&answer.id())["predicate"]["response"]["outcome"], "invalid", "{chunks:?}");
+    }
+    unharmed(&gateway, &mock);
+}
+
+#[test]
 fn framing_that_can_be_read_in_two_ways_is_refused() {
     let mock = mock();
     let gateway = small(&mock);

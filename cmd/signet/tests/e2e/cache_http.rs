@@ -162,6 +162,18 @@ fn a_ttl_of_zero_stores_nothing() {
 }
 
 #[test]
+fn an_answer_over_the_largest_entry_is_not_said_to_be_stored() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("cache.max_entry_bytes", "5000").start();
+    let batch = json!({"model": "e", "input": vec!["one"; 50]}).to_string();
+    for status in ["signet; fwd=miss", "signet; fwd=miss"] {
+        assert_eq!(gateway.post(EMBEDDINGS, &[], batch.as_bytes()).need("cache-status"), status);
+    }
+    assert_eq!(gateway.chat(&chat("What is a beck?"), &[]).need("cache-status"), "signet; fwd=miss; stored");
+    assert_eq!(mock.counts().requests, 3);
+}
+
+#[test]
 fn what_cannot_be_read_of_the_wishes_is_refused_and_goes_nowhere() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();

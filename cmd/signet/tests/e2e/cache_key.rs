@@ -88,6 +88,32 @@ fn neutral_fields_key_order_and_white_space_are_not_in_the_key() {
 }
 
 #[test]
+fn headers_that_reach_the_provider_are_in_the_key_unless_they_cannot_change_its_answer() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let ask = |headers: &[(&str, &str)]| {
+        let answer = gateway.chat(&chat(PROMPT), &[headers, &[("X-Cache-Mode", "exact")]].concat());
+        answer.need("x-cache").to_owned()
+    };
+    let bound: [&[(&str, &str)]; 5] = [
+        &[],
+        &[("OpenAI-Organization", "org-1")],
+        &[("OpenAI-Organization", "org-2")],
+        &[("OpenAI-Beta", "org-1")],
+        &[("X-Of-The-Provider", "a")],
+    ];
+    for headers in bound {
+        assert_eq!(ask(headers), "MISS", "{headers:?}");
+    }
+    for headers in bound {
+        assert_eq!(ask(headers), "EXACT", "{headers:?}");
+        let more = [headers, &[("User-Agent", "b"), ("X-Stainless-Retry-Count", "1"), ("traceparent", "c")]].concat();
+        assert_eq!(ask(&more), "EXACT", "{more:?}");
+    }
+    assert_eq!(mock.counts().requests, 5);
+}
+
+#[test]
 fn prompts_that_are_equal_for_the_first_megabyte_are_not_the_same() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();

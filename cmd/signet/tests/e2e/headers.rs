@@ -49,8 +49,11 @@ fn in_passthrough_the_callers_own_key_goes_to_the_provider() {
     gateway.chat(&chat("What is an otter?"), &[("Authorization", "Bearer sk-ann")]).is(200, "MISS");
     let wrong = gateway.chat(&chat("What is an otter?"), &[("Authorization", "Bearer sk-bob")]);
     assert_eq!(wrong.refusal(401)["code"], "invalid_api_key");
-    let none = gateway.chat(&chat("What is an otter?"), &[]);
-    assert_eq!(none.refusal(401)["code"], "invalid_api_key");
+    // What clients send that have no key: nothing, or a scheme and nothing behind it.
+    for nobody in [vec![], vec![""], vec!["Bearer"], vec!["Bearer "], vec!["bearer  "], vec!["Basic "]] {
+        let headers: Vec<_> = nobody.iter().map(|value| ("Authorization", *value)).collect();
+        assert_eq!(gateway.chat(&chat("What is an otter?"), &headers).refusal(401)["code"], "invalid_api_key");
+    }
     assert_eq!(mock.counts().requests, 2, "without a key nothing is sent on");
 }
 

@@ -25,8 +25,9 @@ fn without_store_and_secret_it_waits_unready_and_starts_by_itself_when_the_store
     assert_eq!((ready.status, ready.json()["status"].as_str()), (503, Some("starting")), "{}", ready.text());
     eventually("the fault in readyz", || gateway.get("/readyz").json()["faults"]["store"].as_str().map(str::to_owned));
     assert_eq!(gateway.get("/healthz").status, 200);
-    let refused = gateway.chat(&chat("What is a loch?"), &[]);
+    let refused = gateway.chat(&chat("What is a loch?"), &[("X-Request-Id", "mine-1")]);
     assert_eq!(refused.refusal(503)["code"], "not_ready");
+    assert_eq!((refused.need("x-request-id"), refused.header("lineage-id")), ("mine-1", None));
     assert!(refused.need("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
     assert_eq!(mock.counts().requests, 0);
     postgres.up();

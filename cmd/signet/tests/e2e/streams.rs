@@ -37,6 +37,22 @@ fn what_the_provider_streams_passes_byte_for_byte_however_it_is_cut() {
 }
 
 #[test]
+fn a_stream_does_not_say_that_it_is_stored_before_that_is_known() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    mock.script([Behaviour::fault(Fault::Length)]);
+    for (headers, status) in [
+        (None, "signet; fwd=miss"),
+        (None, "signet; fwd=miss"),
+        (Some(("Cache-Control", "no-cache")), "signet; fwd=request"),
+    ] {
+        let answer = gateway.chat(&streamed(PROMPT), headers.as_slice());
+        assert_eq!(answer.need("cache-status"), status);
+    }
+    gateway.chat(&streamed(PROMPT), &[]).is(200, "EXACT");
+}
+
+#[test]
 fn events_arrive_while_the_rest_is_still_to_come() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();

@@ -75,6 +75,25 @@ async fn while_the_store_fails_the_key_is_marked_unstored_and_stays_the_same() {
 }
 
 #[tokio::test]
+async fn an_outage_that_one_tenant_found_is_not_waited_for_by_the_next() {
+    let store = Arc::new(MemoryKeyStore::default());
+    store.switch.breaks(Trouble::Slow);
+    let ring = ring(&store);
+    for n in 1..50 {
+        assert!(ring.current(tenant(n)).await.unstored.is_some());
+        assert!(ring.at_epoch(tenant(n), 1).await.is_none());
+    }
+    assert_eq!(store.switch.calls(), 1);
+    let confused = Arc::new(MemoryKeyStore::default());
+    confused.switch.breaks(Trouble::Confused);
+    let other = Keyring::new(confused.clone(), SECRET);
+    for n in 1..5 {
+        assert!(other.current(tenant(n)).await.unstored.is_some());
+    }
+    assert_eq!(confused.switch.calls(), 4, "a store that answers is not away");
+}
+
+#[tokio::test]
 async fn the_wrapped_bytes_of_an_unstored_key_open_under_the_secret_and_no_other() {
     let down = Arc::new(MemoryKeyStore::default());
     down.switch.breaks(Trouble::Down);

@@ -89,7 +89,7 @@ async fn one_connection_serves_requests_one_after_another() {
         assert_eq!(text(second).await.expect("complete"), "two");
         exchange(&client, "{}").await.expect("complete")
     };
-    let (third, _wire) = within(async { join!(ask, serve) }).await;
+    let (third, _wire) = Box::pin(within(async { join!(ask, serve) })).await;
     assert_eq!(third, "three");
     assert!(peer.is_left_alone().await);
 }

@@ -1,0 +1,184 @@
+//! A gateway whose log is in memory, with two models: `m` at the mock, `boom` at a provider that panics.
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use signet_cache::{Cache, Keyring};
+use signet_http::{App, OpenAiFaces};
+use signet_lineage::{Gateway, LogRow, Policy, Record, RecordStore, ShipFault, Signer};
+use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
+use signet_pipeline::{AuthMode, Parts, Pipeline, Recorder, Settings, Voice, outbox};
+use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
+use signet_spool::{MemoryLog, RecordLog};
+use signet_telemetry::Metrics;
+use signet_testkit::MemoryKeyStore;
+use signet_types::{Clock, LineageId, LogId, ModelName, ProviderName, SystemClock, TenantId};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tower::ServiceExt;
+
+/// A provider with a bug.
+#[derive(Debug)]
+struct Bomb(ProviderName);
+
+#[async_trait]
+impl Provider for Bomb {
+    fn name(&self) -> &ProviderName {
+        &self.0
+    }
+
+    fn base_url(&self) -> &'static str {
+        "http://bomb.example/v1"
+    }
+
+    async fn send(&self, call: Call) -> Result<Reply, UpstreamError> {
+        panic!("asked for {}", call.path)
+    }
+}
+
+/// A database that is never asked: every record is still in the log.
+struct NoRows;
+
+#[async_trait]
+impl RecordStore for NoRows {
+    async fn register(&self, _: &LogRow) -> Result<LogRow, ShipFault> {
+        Err(ShipFault::Unavailable("none".to_owned()))
+    }
+
+    async fn ship(&self, _: LogId, _: u32, _: &[Record]) -> Result<u64, ShipFault> {
+        Err(ShipFault::Unavailable("none".to_owned()))
+    }
+
+    async fn find(&self, _: LineageId, _: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
+        Ok(None)
+    }
+
+    async fn logs(&self) -> Result<Vec<LogRow>, ShipFault> {
+        Ok(Vec::new())
+    }
+
+    async fn records(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Record>, ShipFault> {
+        Ok(Vec::new())
+    }
+}
+
+pub(crate) struct Edge {
+    pub(crate) app: Arc<App>,
+    pub(crate) router: Router,
+    log: Arc<MemoryLog>,
+    mock: MockUpstream,
+}
+
+impl Edge {
+    /// A gateway that serves.
+    pub(crate) fn new() -> Self {
+        let edge = Self::starting();
+        let pipeline = pipeline(&edge.app, edge.log.clone(), &edge.mock);
+        assert!(edge.app.pipeline.set(Arc::new(pipeline)).is_ok());
+        edge
+    }
+
+    /// A gateway that has no tenant secret yet.
+    pub(crate) fn starting() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let log = Arc::new(MemoryLog::new(LogId::generate(clock.now_ms()), 1 << 24));
+        let app = Arc::new(App {
+            pipeline: OnceLock::new(),
+            health: Arc::default(),
+            metrics: Arc::new(Metrics::new()),
+            clock,
+            max_body_bytes: 1 << 20,
+        });
+        let behaviour = Behaviour { chunks: Some(6), chunk_ms: Some(20), ..Behaviour::default() };
+        let mock = MockUpstream::start(MockConfig { behaviour, ..MockConfig::default() }).expect("a free port");
+        Self { router: signet_http::router(app.clone()), app, log, mock }
+    }
+
+    /// Sends a chat request with this body.
+    pub(crate) async fn chat(&self, body: impl Into<Body>) -> Response<Body> {
+        let request = Request::post("/v1/chat/completions").header("x-request-id", "mine-1");
+        let mut request = request.body(body.into()).expect("a good request");
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 9))));
+        self.router.clone().oneshot(request).await.expect("a router cannot fail")
+    }
+
+    /// The predicate of the record that an answer names.
+    pub(crate) fn record(&self, answer: &Response<Body>) -> Value {
+        let id = header(answer, "lineage-id").expect("an answer with a record").parse().expect("an id");
+        let record = self.log.find(id).expect("the record is in the log");
+        let statement: Value = serde_json::from_slice(&record.payload).expect("a payload is JSON");
+        statement["predicate"].clone()
+    }
+}
+
+pub(crate) fn ask(model: &str, stream: bool) -> String {
+    json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": "Why?"}]}).to_string()
+}
+
+pub(crate) fn header<'a>(answer: &'a Response<Body>, name: &str) -> Option<&'a str> {
+    answer.headers().get(name).map(|value| value.to_str().expect("plain text"))
+}
+
+/// The `error` object of a refusal.
+pub(crate) async fn error(answer: Response<Body>) -> Value {
+    let body = answer.into_body().collect().await.expect("a whole body").to_bytes();
+    let mut whole: Value = serde_json::from_slice(&body).expect("JSON");
+    whole["error"].take()
+}
+
+fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
+    let keys = Arc::new(Keyring::new(Arc::new(MemoryKeyStore::default()), [7; 32]));
+    let hour = Duration::from_hours(1);
+    let bounds = signet_cache::Config { ttl: hour, ttl_max: hour, l1_max_bytes: 1 << 20, max_entry_bytes: 1 << 16 };
+    let (clock, metrics) = (app.clock.clone(), app.metrics.clone());
+    Pipeline::new(Parts {
+        settings: Settings {
+            auth: AuthMode::Open,
+            trusted_proxies: Vec::new(),
+            max_response_bytes: 1 << 20,
+            wait_max: hour,
+            inject_usage: true,
+            models: Vec::new(),
+            policy_generation: 1,
+        },
+        cache: Arc::new(Cache::new(bounds, None, None, keys.clone())),
+        keys,
+        fleet: Arc::new(fleet(mock)),
+        recorder: Arc::new(Recorder::new(log, Signer::generate(), voice(), clock.clone(), metrics.clone())),
+        records: Arc::new(NoRows),
+        limiter: None,
+        outbox: Arc::new(outbox(None, None, clock.clone(), metrics.clone()).0),
+        faces: Arc::new(OpenAiFaces),
+        clock,
+        metrics,
+    })
+}
+
+fn fleet(mock: &MockUpstream) -> Fleet {
+    let name = |text: &str| -> ProviderName { text.parse().expect("a name") };
+    let model = |text: &str| -> ModelName { text.parse().expect("a name") };
+    let config = ProviderConfig::new(name("mock"), mock.base_url().parse().expect("a URL"));
+    let real = HttpProvider::new(config).expect("a good configuration");
+    let route = |of: &str, at: &str| ModelRoute { name: model(of), targets: vec![(name(at), model(of))] };
+    let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(real), Arc::new(Bomb(name("bomb")))];
+    Fleet::new(providers, vec![route("m", "mock"), route("boom", "bomb")]).expect("a good fleet")
+}
+
+fn voice() -> Voice {
+    Voice {
+        origin: "test.example/signet".to_owned(),
+        gateway: Arc::new(Gateway {
+            version: "0".to_owned(),
+            config_sha256: [0; 32],
+            instance: "test".to_owned(),
+            durability: "memory".to_owned(),
+        }),
+        policy: Arc::new(Policy { policy_sha256: [0; 32] }),
+        degrade: false,
+    }
+}

@@ -1,0 +1,6 @@
+//! The routes over a pipeline with fakes behind it: what only a fake can bring about.
+
+mod bodies;
+mod fixture;
+mod panics;
+mod readiness;
