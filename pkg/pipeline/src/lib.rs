@@ -26,4 +26,4 @@ pub use persist::{Carrier, Outbox, Tail, outbox};
 pub use pipeline::{AuthMode, Face, Faces, Parts, Pipeline, Settings};
 pub use recorder::{Attested, Recorder, Voice};
 pub use reply::{Reply, ReplyBody};
-pub use ship::{ShipEnd, Shipper};
+pub use ship::{Hole, ShipEnd, Shipper};

@@ -97,7 +97,8 @@ pub trait RecordLog: Send + Sync + 'static {
     fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault>;
     /// The record with this id, if it is not shipped yet or was shipped lately.
     fn find(&self, id: LineageId) -> Option<Arc<Record>>;
-    /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any).
+    /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any). Where
+    /// records are missing it begins behind them; it never goes over them.
     fn read_from(&self, from_seq: u64, max_records: usize, max_bytes: usize) -> Result<Vec<Arc<Record>>, LogFault>;
     /// Tells the log that the database holds every record below `next_seq`.
     fn shipped(&self, next_seq: u64);

@@ -9,6 +9,7 @@ mod canned;
 mod client;
 mod crash;
 mod flights;
+mod gaps;
 mod gateway;
 mod headers;
 mod keeper;

@@ -103,6 +103,8 @@ fn a_flipped_bit_in_any_record_is_a_gap_of_exactly_that_record() {
         assert_eq!(found.next_seq, 30);
         let rest: Vec<_> = all.iter().filter(|r| r.seq != lost.seq).cloned().collect();
         assert_eq!(read_all(&log, 0), rest, "the rest is readable");
+        let batch = log.read_from(0, usize::MAX, usize::MAX).expect("readable");
+        assert!(batch.iter().zip(batch[0].seq..).all(|(r, seq)| r.seq == seq), "no batch goes over the hole");
         assert_eq!(found.head, head(&all), "the tree still holds the lost record's leaf");
         let copy = name.replace("seg-", "damaged-");
         assert!(files.names().contains(&copy), "the damage is kept for inspection");
