@@ -104,6 +104,9 @@ pub trait RecordLog: Send + Sync + 'static {
     fn shipped(&self, next_seq: u64);
     /// Waits for what was written to be on the disk; called at shutdown.
     fn sync(&self) -> Result<(), LogFault>;
+    /// Looks whether the log still takes records, and whether its files are still where others find them: what is written
+    /// to a file without a name is lost with the process. Cheap; to be called about once a second.
+    fn check(&self) -> Result<(), LogFault>;
     /// The log's figures.
     fn stats(&self) -> LogStats;
     /// Bytes at which the log is full.

@@ -395,6 +395,12 @@ impl RecordLog for Spool {
         self.shared.sync_group()
     }
 
+    fn check(&self) -> Result<(), LogFault> {
+        let mut writer = self.shared.writer.lock();
+        writer.alive()?;
+        writer.check_place()
+    }
+
     fn stats(&self) -> LogStats {
         let writer = self.shared.writer.lock();
         LogStats {

@@ -58,7 +58,7 @@ fn spool_config(config: &Config) -> SpoolConfig {
     SpoolConfig {
         max_bytes,
         retain_bytes: config.lineage.retain_bytes.min(max_bytes / 2),
-        segment_bytes: (max_bytes / 8).clamp(SEGMENT_MIN, SEGMENT_MAX),
+        segment_bytes: (max_bytes / 8).clamp(SEGMENT_MIN, SEGMENT_MAX).min(max_bytes / 2),
         ..SpoolConfig::new(&config.lineage.dir)
     }
 }
@@ -87,10 +87,8 @@ pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) ->
         write(recorder, None, &Draft::gap(&stamp, *first_seq, *last_seq, "unreadable", all))?;
         gaps.extend(recorder.log().find(stamp.id));
     }
-    if !found.gaps.is_empty() && !found.orphans.is_empty() {
-        // The record of such a request may be the one that is unreadable; a second one under its id would be false.
-        tracing::warn!(requests = found.orphans.len(), "requests without a readable record stay open beside a gap");
-        return Ok(gaps);
+    if found.undecided > 0 {
+        tracing::warn!(requests = found.undecided, "requests whose records may be among the unreadable ones stay open");
     }
     for (orphan, facts) in found.orphans {
         interrupted(recorder, orphan, &facts)?;

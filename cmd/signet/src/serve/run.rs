@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 use super::{Stop, folder, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
-use signet_config::Config;
+use signet_config::{Config, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, admin_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_pipeline::{Carrier, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
@@ -237,8 +237,15 @@ impl Process {
     fn tick(&self) -> JoinHandle<()> {
         let (recorder, health) = (self.recorder.clone(), self.health.clone());
         let (stores, redis) = (self.stores.clone(), self.redis.clone());
+        let degrade = self.config.lineage.on_full == OnFull::Degrade;
         self.services.spawn(async move {
             for beat in 0_u32.. {
+                let fault = recorder.log().check().err().map(|fault| fault.to_string());
+                if degrade {
+                    health.note("lineage", fault);
+                } else {
+                    health.block("lineage_failed", fault);
+                }
                 recorder.tick();
                 if beat.is_multiple_of(PROBE_EVERY) || health.has_faults() {
                     health.note("store", stores.probe().await.err().map(|fault| fault.to_string()));
@@ -283,7 +290,7 @@ impl Process {
             tracing::warn!("cache entries were not all stored");
         }
         self.recorder.tick();
-        self.recorder.log().sync().context("syncing the lineage log")?;
+        let synced = self.recorder.log().sync().context("syncing the lineage log");
         if let Some(shipping) = shipping {
             if let Ok(Ok(end)) = tokio::time::timeout(grace, shipping).await {
                 tracing::info!(%end, "stopped");
@@ -292,7 +299,7 @@ impl Process {
             }
         }
         self.stores.close().await;
-        Ok(())
+        Ok(synced?)
     }
 }
 

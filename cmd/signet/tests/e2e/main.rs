@@ -17,6 +17,7 @@ mod limits;
 mod lineage;
 mod postgres;
 mod process;
+mod recovery;
 mod redis;
 mod replay;
 mod semantic;
