@@ -8,6 +8,7 @@
 //! Settings that belong to a later version are refused, never accepted and ignored.
 
 mod env;
+mod file;
 mod load;
 mod problem;
 mod reader;
@@ -18,6 +19,7 @@ mod upstream;
 mod urls;
 
 pub use env::{Env, ProcessEnv};
+pub use file::read_file;
 pub use load::Overrides;
 pub use problem::{Problem, Problems};
 pub use settings::{

@@ -75,7 +75,7 @@ impl Config {
 
 fn read_file(path: &Path) -> Result<Node, Problems> {
     let fault = |reason| Problems(vec![Problem { key: path.display().to_string(), reason, variable: None }]);
-    let text = std::fs::read_to_string(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
+    let text = crate::file::read_text(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
     let table = text.parse::<toml::Table>().map_err(|error| {
         // The parser's own display quotes the line, which may hold a secret.
         let line =
@@ -309,6 +309,13 @@ fn lineage(mut section: Section<'_>) -> Lineage {
             section.reader.resolve(path)
         }),
     };
+    // It may still be to come, when the configuration is only checked; what is there must be a file.
+    if let Some(file) = &lineage.key_file
+        && let Err(error) = crate::file::read_file(file)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        section.fault("key_file", format!("{} cannot be read: {error}", file.display()));
+    }
     let origin = &lineage.origin;
     if origin.len() > 255 || !origin.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'+') {
         section.fault("origin", "is not a name of at most 255 visible characters without spaces and plus signs");

@@ -313,6 +313,37 @@ fn secrets_that_cannot_be_had_are_faults() {
 }
 
 #[test]
+fn a_device_a_folder_or_an_endless_file_in_the_place_of_a_secret_is_a_fault() {
+    let data = TempDir::new().expect("a folder");
+    let large = std::fs::File::create(data.path().join("large")).expect("created");
+    large.set_len(2 << 20).expect("sized");
+    std::os::unix::fs::symlink("/dev/zero", data.path().join("link")).expect("linked");
+    std::fs::create_dir(data.path().join("folder")).expect("made");
+    for (file, reason) in [
+        ("/dev/zero", "is not a plain file"),
+        ("/dev/urandom", "is not a plain file"),
+        ("/dev/null", "is not a plain file"),
+        ("link", "is not a plain file"),
+        ("folder", "is not a plain file"),
+        ("large", "is larger than 1 MiB"),
+    ] {
+        for (key, text) in [
+            ("auth.secret_file", format!("[auth]\nsecret_file = '{file}'")),
+            ("lineage.key_file", format!("[lineage]\nkey_file = '{file}'")),
+            ("admin.token_file", format!("[admin]\ntoken_file = '{file}'")),
+        ] {
+            let overrides = Overrides::default().data_dir(data.path().to_owned());
+            let Problems(problems) = load_with(&text, &[], overrides).expect_err("a fault");
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            let said = problems[0].to_string();
+            assert!(said.starts_with(&format!("{key}: ")) && said.contains(reason), "{said}");
+        }
+        let whole = Config::load(Some(&data.path().join(file)), &vars(&[]), Overrides::default());
+        assert!(whole.expect_err("a fault").to_string().contains(reason), "{file}");
+    }
+}
+
+#[test]
 fn a_provider_key_on_an_open_listener_is_refused_unless_open_is_written_out() {
     let key = [("OPENAI_API_KEY", "sk-1")];
     for local in ["127.0.0.1:1", "[::1]:1", "127.8.0.1:1"] {

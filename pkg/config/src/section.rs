@@ -262,7 +262,7 @@ impl<'r> Section<'r> {
     /// The content of the secret file that `key` names, without the line end.
     pub(crate) fn secret_file(&self, key: &str, path: &str) -> Option<Secret<String>> {
         let path = self.reader.resolve(path);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match crate::file::read_text(&path) {
             Ok(text) => Secret::new(text),
             Err(error) => {
                 self.fault(key, format!("{} cannot be read: {error}", path.display()));

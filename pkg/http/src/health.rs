@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Faults known at the moment, by component. A fault does not by itself make the process unready: it serves without Redis
-/// and without its database.
+/// and without its database. What stands among the `blocks` does.
 #[derive(Debug, Default)]
 pub struct Health {
     draining: AtomicBool,
     faults: RwLock<BTreeMap<&'static str, String>>,
+    blocks: RwLock<BTreeMap<&'static str, String>>,
 }
 
 /// The body of `/readyz`.
@@ -45,20 +46,32 @@ impl Health {
         }
     }
 
+    /// Notes that the process must not be sent requests, under the status that `/readyz` then shows, or that this is over.
+    pub fn block(&self, status: &'static str, why: Option<String>) {
+        let mut blocks = self.blocks.write();
+        match why {
+            Some(why) => drop(blocks.insert(status, why)),
+            None => drop(blocks.remove(status)),
+        }
+    }
+
     /// Whether any component has a fault.
     pub fn has_faults(&self) -> bool {
         !self.faults.read().is_empty()
     }
 
     fn readiness(&self, serves: bool, full: bool) -> (StatusCode, Readiness) {
-        let status = match (self.is_draining(), serves, full) {
+        let blocks = self.blocks.read().clone();
+        let status = match (self.is_draining(), serves, blocks.keys().next(), full) {
             (true, ..) => "draining",
-            (_, false, _) => "starting",
+            (_, false, ..) => "starting",
+            (.., Some(status), _) => status,
             (.., true) => "lineage_full",
             _ => "ready",
         };
         let code = if status == "ready" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        (code, Readiness { status, faults: self.faults.read().clone() })
+        let faults = self.faults.read().clone().into_iter().chain(blocks).collect();
+        (code, Readiness { status, faults })
     }
 }
 
@@ -88,6 +101,17 @@ mod tests {
         assert_eq!(readiness.faults.get("redis").map(String::as_str), Some("no answer"));
         health.note("redis", None);
         assert!(health.readiness(true, false).1.faults.is_empty());
+    }
+
+    #[test]
+    fn what_blocks_makes_it_unready_with_its_reason_until_it_is_over() {
+        let health = Health::default();
+        health.block("lineage_gap", Some("seq 3".to_owned()));
+        let (code, readiness) = health.readiness(true, false);
+        assert_eq!((code, readiness.status), (StatusCode::SERVICE_UNAVAILABLE, "lineage_gap"));
+        assert_eq!(readiness.faults.get("lineage_gap").map(String::as_str), Some("seq 3"));
+        health.block("lineage_gap", None);
+        assert_eq!(health.readiness(true, false).1.status, "ready");
     }
 
     #[test]

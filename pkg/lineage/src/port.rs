@@ -57,6 +57,10 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Appends a contiguous batch of one log in one transaction under the fence (epoch, `next_seq`). Records below the
     /// database's `next_seq` are skipped after their leaf hashes were compared. Returns the new `next_seq`.
     async fn ship(&self, log: LogId, epoch: u32, batch: &[Record]) -> Result<u64, ShipFault>;
+    /// Moves `next_seq` behind the records that `gap` declares missing, in one transaction under the fence. Refused with
+    /// [`ShipFault::Gap`] unless `gap` is a record of this log, signed by its registered key, that declares a range
+    /// beginning at `next_seq` ([`crate::DeclaredGap`]); passing a range again changes nothing. Returns `next_seq`.
+    async fn pass_gap(&self, log: LogId, epoch: u32, gap: &Record) -> Result<u64, ShipFault>;
     /// The record with this id if it belongs to `tenant`.
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault>;
     /// Every log, ordered by id.

@@ -28,4 +28,4 @@ pub use pipeline::{AuthMode, Face, Faces, Parts, Pipeline, Settings};
 pub use poured::Poured;
 pub use recorder::{Attested, Recorder, Voice};
 pub use reply::{Reply, ReplyBody};
-pub use ship::{ShipEnd, Shipper};
+pub use ship::{Hole, ShipEnd, Shipper};

@@ -143,8 +143,9 @@ pub(crate) fn hit(headers: &mut HeaderMap, hit: &Hit) {
     set(headers, names::CACHE_STATUS, &format!("signet; hit; detail={detail}; ttl={ttl}"));
     set(headers, AGE, &(hit.age_ms / 1000).to_string());
     // Rounded down, so that the figure never claims more than was found.
-    let shown = (hit.similarity.clamp(0.0, 1.0) * 1000.0).floor() / 1000.0;
-    set(headers, names::X_CACHE_SIMILARITY, &format!("{shown:.3}"));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and a thousand")]
+    let thousandths = (hit.similarity.clamp(0.0, 1.0) * 1000.0) as u32;
+    set(headers, names::X_CACHE_SIMILARITY, &format!("{}.{:03}", thousandths / 1000, thousandths % 1000));
     set(headers, names::X_CACHE_SOURCE, &hit.source.to_string());
 }
 
@@ -169,9 +170,12 @@ pub(crate) struct Timing {
 
 impl Timing {
     fn header(&self, total: Duration) -> String {
-        let ms = |d: Duration| d.as_secs_f64() * 1000.0;
-        let own = total.saturating_sub(self.upstream);
-        format!("cache;dur={:.3}, upstream;dur={:.3}, signet;dur={:.3}", ms(self.cache), ms(self.upstream), ms(own))
+        let ms = |d: Duration| (d.as_micros() / 1000, d.as_micros() % 1000);
+        let (cache, upstream, own) = (ms(self.cache), ms(self.upstream), ms(total.saturating_sub(self.upstream)));
+        format!(
+            "cache;dur={}.{:03}, upstream;dur={}.{:03}, signet;dur={}.{:03}",
+            cache.0, cache.1, upstream.0, upstream.1, own.0, own.1
+        )
     }
 }
 

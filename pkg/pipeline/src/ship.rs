@@ -2,8 +2,11 @@
 //!
 //! It keeps no position of its own: the database's `next_seq` under the fence is the position. A database that is away
 //! costs lag, never a record; the log holds what is not shipped.
+//!
+//! Records that are missing from the log are passed only where a signed `gap` record, durable in the same log, names exactly
+//! those. At any other hole shipping waits: what stands behind it would prove nothing.
 
-use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
+use signet_lineage::{DeclaredGap, LogRow, Record, RecordStore, ShipFault};
 use signet_spool::RecordLog;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +39,9 @@ pub enum ShipEnd {
     Fatal(String),
 }
 
+/// Missing records, first and last seq, that nothing declares; none once shipping goes on.
+pub type Hole = Option<(u64, u64)>;
+
 /// Ships one log.
 pub struct Shipper {
     log: Arc<dyn RecordLog>,
@@ -43,12 +49,27 @@ pub struct Shipper {
     row: LogRow,
     faults: usize,
     draining: bool,
+    /// Control records that may declare records missing.
+    gaps: Vec<(DeclaredGap, Arc<Record>)>,
+    on_hole: Box<dyn Fn(Hole) + Send + Sync>,
+    hole: Hole,
 }
 
 impl Shipper {
     /// A shipper of `log` into `store`; `row` makes the log known there.
     pub fn new(log: Arc<dyn RecordLog>, store: Arc<dyn RecordStore>, row: LogRow) -> Self {
-        Self { log, store, row, faults: 0, draining: false }
+        let on_hole = Box::new(|_| ());
+        Self { log, store, row, faults: 0, draining: false, gaps: Vec::new(), on_hole, hole: None }
+    }
+
+    /// With `gap` records of this log over which it may go, and with someone who is told of a hole that none of them
+    /// declares, and again when shipping goes on. A record that declares nothing or was signed by another key is left out.
+    #[must_use]
+    pub fn over(mut self, gaps: Vec<Arc<Record>>, on_hole: impl Fn(Hole) + Send + Sync + 'static) -> Self {
+        let read = |record: Arc<Record>| Some((DeclaredGap::read(&record, &self.row.attest_key)?, record));
+        self.gaps = gaps.into_iter().filter_map(read).filter(|(gap, _)| gap.log == self.row.log).collect();
+        self.on_hole = Box::new(on_hole);
+        self
     }
 
     /// Ships until `stop`, then until the log is empty or `grace` is over.
@@ -111,6 +132,9 @@ impl Shipper {
             tokio::time::sleep(PAUSE).await;
             return Ok(());
         }
+        if batch[0].seq > from {
+            return self.pass((from, batch[0].seq - 1), next).await;
+        }
         let full = batch.len() == BATCH_RECORDS;
         let batch: Vec<Record> = batch.into_iter().map(Arc::unwrap_or_clone).collect();
         match self.store.ship(self.row.log, self.row.epoch, &batch).await {
@@ -118,12 +142,51 @@ impl Shipper {
                 self.faults = 0;
                 *next = Some(seq);
                 self.log.shipped(seq);
+                self.tell(None);
                 if !full && !self.draining {
                     tokio::time::sleep(PAUSE).await;
                 }
                 Ok(())
             }
             Err(fault) => self.failed(fault, next).await,
+        }
+    }
+
+    /// Goes over missing records if a record that is safe on the disk declares them, else waits.
+    async fn pass(&mut self, missing: (u64, u64), next: &mut Option<u64>) -> Result<(), ShipEnd> {
+        let here = |gap: &&(DeclaredGap, Arc<Record>)| gap.0.from == missing.0 && gap.0.to <= missing.1;
+        let Some((_, record)) = self.gaps.iter().find(here).filter(|(_, record)| self.is_held(record)) else {
+            self.tell(Some(missing));
+            tokio::time::sleep(BACKOFF[4]).await;
+            return Ok(());
+        };
+        if record.seq >= self.log.stats().durable_seq {
+            tokio::time::sleep(PAUSE).await;
+            return Ok(());
+        }
+        match self.store.pass_gap(self.row.log, self.row.epoch, record).await {
+            Ok(seq) => {
+                tracing::warn!(log = %self.row.log, from = missing.0, next = seq, "shipping goes over records that are declared missing");
+                self.faults = 0;
+                *next = Some(seq);
+                self.log.shipped(seq);
+                Ok(())
+            }
+            Err(fault) => self.failed(fault, next).await,
+        }
+    }
+
+    fn is_held(&self, record: &Record) -> bool {
+        self.log.find(record.id).is_some_and(|held| *held == *record)
+    }
+
+    fn tell(&mut self, hole: Hole) {
+        if hole != self.hole {
+            if let Some((first_seq, last_seq)) = hole {
+                tracing::error!(log = %self.row.log, first_seq, last_seq, "records are missing and nothing declares them; shipping waits");
+            }
+            self.hole = hole;
+            (self.on_hole)(hole);
         }
     }
 

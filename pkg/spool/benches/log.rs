@@ -21,7 +21,7 @@ fn seal(at: &Position, sign: Duration) -> Record {
     while began.elapsed() < sign {
         std::hint::spin_loop();
     }
-    Record { id, log: at.log, epoch: at.epoch, seq: at.seq, payload, key_id: [1; 32], sig: [2; 64] }
+    Record { id, log: at.log, epoch: at.epoch, seq: at.seq, payload: payload.into(), key_id: [1; 32], sig: [2; 64] }
 }
 
 fn close(log: &dyn RecordLog, opened: Option<Opened>, sign: Duration) {

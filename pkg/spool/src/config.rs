@@ -67,6 +67,9 @@ pub struct Recovered {
     /// Requests that were opened and never closed, with the facts given to `open`. Close each with a record of the same
     /// id; one that is not closed is reported again by the next recovery.
     pub orphans: Vec<(Opened, Vec<u8>)>,
+    /// Requests that were open where records are missing. Whether they were closed cannot be told, so they are not among
+    /// the orphans: a second record under the id of one that was would be false.
+    pub undecided: usize,
     /// Segments found.
     pub segments: usize,
 }

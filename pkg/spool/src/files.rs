@@ -6,7 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub trait Handle: Send + Sync + fmt::Debug + 'static {
     fn preallocate(&self, len: u64) -> io::Result<()>;
     /// The size in bytes.
     fn size(&self) -> io::Result<u64>;
+    /// Device and inode: the same for every handle of one file, and for no other file while it is open.
+    fn identity(&self) -> io::Result<(u64, u64)>;
 }
 
 /// A directory of the operating system.
@@ -154,5 +156,10 @@ impl Handle for File {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        let found = self.metadata()?;
+        Ok((found.dev(), found.ino()))
     }
 }

@@ -92,17 +92,21 @@ pub trait RecordLog: Send + Sync + 'static {
     /// Records that a request is about to go upstream. On return the OPEN is durable to the mode's level and room for
     /// its record is reserved. `facts` is what recovery needs to write the `interrupted` record.
     fn open(&self, id: LineageId, facts: &[u8]) -> Result<Opened, LogFault>;
-    /// Appends one record. `seal` is called once, under the log's lock, with the position that the record gets; it signs.
-    /// On return the record is durable to the mode's level. `opened` is none for answers that went nowhere upstream.
+    /// Appends one record. `seal` is called once, with the position that the record gets; it signs, and must not call the log,
+    /// which may be locked meanwhile. On return the record is durable to the mode's level. `opened` is none for answers that went nowhere upstream.
     fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault>;
     /// The record with this id, if it is not shipped yet or was shipped lately.
     fn find(&self, id: LineageId) -> Option<Arc<Record>>;
-    /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any).
+    /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any). Where
+    /// records are missing it begins behind them; it never goes over them.
     fn read_from(&self, from_seq: u64, max_records: usize, max_bytes: usize) -> Result<Vec<Arc<Record>>, LogFault>;
     /// Tells the log that the database holds every record below `next_seq`.
     fn shipped(&self, next_seq: u64);
     /// Waits for what was written to be on the disk; called at shutdown.
     fn sync(&self) -> Result<(), LogFault>;
+    /// Looks whether the log still takes records, and whether its files are still where others find them: what is written
+    /// to a file without a name is lost with the process. Cheap; to be called about once a second.
+    fn check(&self) -> Result<(), LogFault>;
     /// The log's figures.
     fn stats(&self) -> LogStats;
     /// Bytes at which the log is full.

@@ -5,6 +5,7 @@ use crate::recent::{Recent, weight};
 use parking_lot::Mutex;
 use signet_lineage::{Leaf, Position, Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +31,12 @@ struct Ring {
     tree: Tree,
     base: TreeHead,
     shipped: u64,
+    /// The seq that the next record gets. Those from the tree's size on are being signed.
+    next_seq: u64,
+    /// Signed records behind one that is not signed yet, with their leaf hashes.
+    early: BTreeMap<u64, (Arc<Record>, [u8; 32])>,
+    /// A record was never signed, so that none behind it can follow.
+    broken: bool,
 }
 
 /// Records between two tree heads that positions refer to.
@@ -39,7 +46,15 @@ impl MemoryLog {
     /// An empty log that holds at most `bound` bytes of unshipped and promised records.
     pub fn new(id: LogId, bound: u64) -> Self {
         let tree = Tree::default();
-        let ring = Ring { recent: Recent::default(), base: tree.head(), tree, shipped: 0 };
+        let ring = Ring {
+            recent: Recent::default(),
+            base: tree.head(),
+            tree,
+            shipped: 0,
+            next_seq: 0,
+            early: BTreeMap::new(),
+            broken: false,
+        };
         Self { id, bound, reserved: Arc::default(), bytes: AtomicU64::new(0), ring: Mutex::new(ring) }
     }
 
@@ -48,6 +63,67 @@ impl MemoryLog {
         let fits = used + RECORD_BYTES <= self.bound;
         fits.then_some(()).ok_or(LogFault::Full { used, bound: self.bound })
     }
+}
+
+/// A seq that was taken for a record that is being signed.
+struct Place<'a> {
+    log: &'a MemoryLog,
+    position: Position,
+    filled: bool,
+}
+
+impl MemoryLog {
+    fn take_place(&self) -> Result<Place<'_>, LogFault> {
+        let mut ring = self.ring.lock();
+        if ring.broken {
+            return Err(broken());
+        }
+        let position = Position { log: self.id, epoch: 1, seq: ring.next_seq, base: ring.base };
+        ring.next_seq += 1;
+        Ok(Place { log: self, position, filled: false })
+    }
+}
+
+impl Place<'_> {
+    fn fill(mut self, record: Arc<Record>, leaf_hash: [u8; 32]) {
+        self.filled = true;
+        let log = self.log;
+        log.bytes.fetch_add(weight(&record), Ordering::Relaxed);
+        let mut ring = log.ring.lock();
+        if self.position.seq == ring.tree.size() {
+            ring.append(record, leaf_hash);
+        } else {
+            ring.early.insert(self.position.seq, (record, leaf_hash));
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.filled {
+            self.log.ring.lock().broken = true;
+        }
+    }
+}
+
+impl Ring {
+    /// Takes in the next record and what now follows on.
+    fn append(&mut self, record: Arc<Record>, leaf_hash: [u8; 32]) {
+        let mut next = Some((record, leaf_hash));
+        while let Some((record, leaf_hash)) = next {
+            self.tree.push(leaf_hash);
+            self.recent.push(record);
+            next = self.early.remove(&self.tree.size());
+        }
+        // A root costs a hash for each level of the tree, so it is not taken anew for every record.
+        if self.tree.size() - self.base.size >= BASE_EVERY {
+            self.base = self.tree.head();
+        }
+    }
+}
+
+fn broken() -> LogFault {
+    LogFault::Failed("a record was not signed".to_owned())
 }
 
 impl RecordLog for MemoryLog {
@@ -65,27 +141,23 @@ impl RecordLog for MemoryLog {
         Ok(Opened::reserve(id, RECORD_BYTES, &self.reserved))
     }
 
+    /// Signing is most of the cost, so it is done without the lock: a seq is taken, the record made, and put where it belongs.
+    /// A kill loses this log anyway, so that a record need not wait for those before it.
     fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault> {
-        let mut ring = self.ring.lock();
         if opened.is_none() {
             self.admit()?;
         }
-        let position = Position { log: self.id, epoch: 1, seq: ring.tree.size(), base: ring.base };
-        let record = Arc::new(seal(&position));
+        let place = self.take_place()?;
+        let record = Arc::new(seal(&place.position));
         let leaf_hash = Leaf::of(&record).hash();
-        ring.tree.push(leaf_hash);
-        // A root costs a hash for each level of the tree, so it is not taken anew for every record.
-        if ring.tree.size() - ring.base.size >= BASE_EVERY {
-            ring.base = ring.tree.head();
-        }
-        self.bytes.fetch_add(weight(&record), Ordering::Relaxed);
-        ring.recent.push(Arc::clone(&record));
+        place.fill(Arc::clone(&record), leaf_hash);
         Ok(Written { record, leaf_hash })
     }
 
     fn find(&self, id: LineageId) -> Option<Arc<Record>> {
         let ring = self.ring.lock();
-        ring.recent.get(ring.recent.seq_of(id)?).cloned()
+        let placed = ring.recent.seq_of(id).and_then(|seq| ring.recent.get(seq));
+        placed.or_else(|| ring.early.values().map(|(record, _)| record).find(|record| record.id == id)).cloned()
     }
 
     fn read_from(&self, from_seq: u64, max_records: usize, max_bytes: usize) -> Result<Vec<Arc<Record>>, LogFault> {
@@ -111,12 +183,15 @@ impl RecordLog for MemoryLog {
         Ok(())
     }
 
+    fn check(&self) -> Result<(), LogFault> {
+        if self.ring.lock().broken { Err(broken()) } else { Ok(()) }
+    }
+
     fn stats(&self) -> LogStats {
         let ring = self.ring.lock();
-        let next_seq = ring.tree.size();
         LogStats {
-            next_seq,
-            durable_seq: next_seq,
+            next_seq: ring.next_seq,
+            durable_seq: ring.tree.size(),
             shipped_seq: ring.shipped,
             bytes: self.bytes.load(Ordering::Relaxed),
         }

@@ -23,6 +23,11 @@ pub fn read_records(
     let Some(log) = identity::read(&files)? else { return Ok(None) };
     let mut firsts: Vec<u64> = files.list()?.iter().filter_map(|n| segment_first_seq(n)).collect();
     firsts.sort_unstable();
+    if let Some(&newest) = firsts.last()
+        && recover::is_blank(&files, newest).unwrap_or(false)
+    {
+        firsts.pop();
+    }
     let ends = firsts.iter().skip(1).copied().chain([u64::MAX]);
     for (&first, end) in firsts.iter().zip(ends).filter(|(_, end)| *end > from_seq) {
         let head = match recover::head(&files, log, first) {

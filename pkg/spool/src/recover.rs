@@ -57,9 +57,13 @@ pub(crate) fn recover(
     let names = files.list()?;
     let mut firsts: Vec<u64> = names.iter().filter_map(|n| segment_first_seq(n)).collect();
     firsts.sort_unstable();
+    let blank = match firsts.last() {
+        Some(&newest) if is_blank(&*files, newest)? => firsts.pop(),
+        _ => None,
+    };
     let log = match identity::read(&*files)? {
         Some(log) => log,
-        None if firsts.is_empty() => LogId::generate(clock.now_ms()),
+        None if firsts.is_empty() && blank.is_none() => LogId::generate(clock.now_ms()),
         None => return Err(OpenFault::Damaged { file: identity::NAME.into(), what: "it is missing" }),
     };
     let heads = firsts.iter().map(|&first| head(&*files, log, first)).collect::<Result<Vec<_>, _>>()?;
@@ -80,7 +84,19 @@ pub(crate) fn recover(
         let limit = heads.get(i + 1).map(|next| next.tree.size());
         found.read_segment(head, limit)?;
     }
+    if let Some(first) = blank {
+        found.drop_blank(first)?;
+    }
     Ok(found)
+}
+
+/// Whether nothing was ever written to a segment. A machine that stops between a file's creation and its first bytes may
+/// leave its name behind, with a size or without, although it is named only once it is synced.
+pub(crate) fn is_blank(files: &dyn Files, first_seq: u64) -> io::Result<bool> {
+    let file = files.open(&segment_name(first_seq))?;
+    let size = file.size()?;
+    let begun = last_written(&*file, 0, size.min(SEGMENT_HEAD as u64))? > 0;
+    Ok(!begun && last_written(&*file, 0, size)? == 0)
 }
 
 pub(crate) fn head(files: &dyn Files, log: LogId, first_seq: u64) -> Result<SegmentHead, OpenFault> {
@@ -130,6 +146,18 @@ impl Found {
             self.torn_bytes = torn;
         }
         self.segments.push_back(segment);
+        Ok(())
+    }
+
+    /// Takes a blank newest segment for one that was never begun: it is removed, if the log really ends where it would begin.
+    fn drop_blank(&mut self, first_seq: u64) -> Result<(), OpenFault> {
+        let file = segment_name(first_seq);
+        if self.replay.next_seq() != first_seq {
+            return Err(OpenFault::Damaged { file, what: "it is empty, and so is the place before it" });
+        }
+        tracing::warn!(log = %self.log, file, "the newest lineage segment is empty; it is taken for one never begun");
+        self.replay.clean = false;
+        self.leftovers.push(file);
         Ok(())
     }
 
@@ -206,6 +234,7 @@ impl Found {
             torn_bytes: self.torn_bytes,
             gaps: self.replay.gaps.clone(),
             orphans,
+            undecided: self.replay.undecided.len(),
             segments: self.segments.len(),
         };
         if !recovered.clean {

@@ -6,7 +6,7 @@ use crate::recent::Recent;
 use crate::segment::Segment;
 use signet_lineage::{Leaf, Tree};
 use signet_types::{LineageId, LogId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The leaf hash of the empty entry, `SHA-256(0x00)`. It stands in the tree for a record that was lost before any head
 /// covered it.
@@ -28,6 +28,9 @@ pub(crate) struct Replay {
     limit: u64,
     pub(crate) gaps: Vec<Gap>,
     pub(crate) live: HashMap<LineageId, Box<[u8]>>,
+    /// Requests that were open where records are missing: their own may be among those. An OPEN behind the hole, also one
+    /// that a later segment begins with, shows that it is not.
+    pub(crate) undecided: HashSet<LineageId>,
     pub(crate) recent: Recent,
     /// The last frame read ended the log properly.
     pub(crate) clean: bool,
@@ -44,6 +47,7 @@ impl Replay {
             limit: u64::MAX,
             gaps: Vec::new(),
             live: HashMap::new(),
+            undecided: HashSet::new(),
             recent: Recent::default(),
             clean: false,
         };
@@ -56,8 +60,14 @@ impl Replay {
     fn note_gap(&mut self, from: u64, below: u64) {
         if from < below {
             tracing::warn!(log = %self.log, first_seq = from, last_seq = below - 1, "lineage records are missing");
+            self.undecided.extend(self.live.drain().map(|(id, _)| id));
             self.gaps.push(Gap { first_seq: from, last_seq: below - 1, leaves: Vec::new() });
         }
+    }
+
+    /// The seq behind the last record known of.
+    pub(crate) const fn next_seq(&self) -> u64 {
+        self.expected
     }
 
     /// Enters a segment that begins with `tree`; the next one begins with seq `limit`.
@@ -80,6 +90,7 @@ impl Replay {
         self.miss_up_to(frame.seq.min(self.limit));
         match frame.kind {
             Kind::Open => {
+                self.undecided.remove(&frame.id());
                 self.live.insert(frame.id(), frame.facts().into());
             }
             Kind::Close if frame.seq == self.expected && frame.seq < self.limit => {
@@ -87,6 +98,7 @@ impl Replay {
                 self.since.push(Some(Leaf::of(&record).hash()));
                 self.expected += 1;
                 self.live.remove(&record.id);
+                self.undecided.remove(&record.id);
                 self.recent.remember(record.id, record.seq);
                 segment.note(record.id, record.seq, offset);
             }

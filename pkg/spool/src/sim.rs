@@ -288,4 +288,8 @@ impl Handle for SimHandle {
     fn size(&self) -> io::Result<u64> {
         Ok(self.files.0.lock().inodes[self.inode].data.len() as u64)
     }
+
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        Ok((0, self.inode as u64))
+    }
 }

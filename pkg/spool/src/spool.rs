@@ -267,7 +267,9 @@ impl Shared {
         for span in spans {
             let read = span.read(&*self.files, self.log, |record| {
                 bytes += record.payload.len();
-                if taken.len() == max_records || (bytes > max_bytes && !taken.is_empty()) {
+                // Nobody takes a batch with a hole in it; the next one begins behind the hole.
+                let hole = taken.last().is_some_and(|last: &Arc<Record>| record.seq != last.seq + 1);
+                if hole || taken.len() == max_records || (bytes > max_bytes && !taken.is_empty()) {
                     return ControlFlow::Break(());
                 }
                 taken.push(Arc::new(record));
@@ -391,6 +393,12 @@ impl RecordLog for Spool {
 
     fn sync(&self) -> Result<(), LogFault> {
         self.shared.sync_group()
+    }
+
+    fn check(&self) -> Result<(), LogFault> {
+        let mut writer = self.shared.writer.lock();
+        writer.alive()?;
+        writer.check_place()
     }
 
     fn stats(&self) -> LogStats {

@@ -81,6 +81,25 @@ impl Writer {
         self.failed.clone().map_or(Ok(()), |why| Err(LogFault::Failed(why)))
     }
 
+    /// Gives the log up if the open segment is no longer the file of its name: the folder was deleted, moved or replaced.
+    pub(crate) fn check_place(&mut self) -> Result<(), LogFault> {
+        let name = segment_name(self.last().first_seq);
+        let found = self.files.open(&name).and_then(|file| file.identity());
+        let lost = match (found, self.file.identity()) {
+            (Ok(found), Ok(ours)) if found == ours => return Ok(()),
+            (Ok(_), Ok(_)) => io::Error::other("another file has its place"),
+            (Err(e), _) | (_, Err(e)) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                e
+            }
+            // Out of descriptors, for instance: nothing is known, and the next look may tell.
+            (Err(e), _) | (_, Err(e)) => {
+                tracing::warn!(log = %self.log, error = %e, "the open lineage segment was not looked at");
+                return Ok(());
+            }
+        };
+        Err(self.fail(&format!("{name} is gone from its folder"), &lost))
+    }
+
     /// Gives the log up; it takes nothing until it is opened again.
     fn fail(&mut self, what: &str, error: &io::Error) -> LogFault {
         let why = format!("{what}: {error}");

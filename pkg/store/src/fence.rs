@@ -1,7 +1,7 @@
 //! The rule that makes shipping exactly-once: what a batch may do, given where the database stands.
 
 use crate::columns::Row;
-use signet_lineage::{LogRow, ShipFault};
+use signet_lineage::{DeclaredGap, LogRow, Record, ShipFault};
 use signet_types::LogId;
 use std::collections::HashMap;
 
@@ -14,6 +14,34 @@ pub(crate) fn already_held(
     found: Option<(u32, u64)>,
     batch: &[Row],
 ) -> Result<usize, ShipFault> {
+    let next_seq = owned(log, ours, found)?;
+    let Some(first) = batch.first().map(|row| row.record.seq) else { return Ok(0) };
+    if first > next_seq {
+        return Err(ShipFault::Gap { expected: next_seq, found: first });
+    }
+    let out_of_place =
+        |(at, row): &(u64, &Row)| row.record.seq.checked_sub(first) != Some(*at) || row.record.log != log;
+    if let Some((at, row)) = (0..).zip(batch).find(out_of_place) {
+        return Err(ShipFault::Gap { expected: first.saturating_add(at), found: row.record.seq });
+    }
+    let held = usize::try_from(next_seq - first).unwrap_or(usize::MAX);
+    Ok(held.min(batch.len()))
+}
+
+/// Where the log goes on behind what `gap` declares missing. `found` is the log's row, read under its lock.
+pub(crate) fn behind(log: LogId, ours: u32, found: Option<&LogRow>, gap: &Record) -> Result<u64, ShipFault> {
+    let next_seq = owned(log, ours, found.map(|row| (row.epoch, row.next_seq)))?;
+    let declared = found.and_then(|row| DeclaredGap::read(gap, &row.attest_key)).filter(|gap| gap.log == log);
+    match declared {
+        Some(gap) if gap.from == next_seq => Ok(gap.to + 1),
+        // The commit had arrived, and nobody heard of it.
+        Some(gap) if gap.to < next_seq => Ok(next_seq),
+        _ => Err(ShipFault::Gap { expected: next_seq, found: gap.seq }),
+    }
+}
+
+/// The log's `next_seq`, if the epoch `ours` owns it.
+fn owned(log: LogId, ours: u32, found: Option<(u32, u64)>) -> Result<u64, ShipFault> {
     let Some((epoch, next_seq)) = found else {
         return Err(ShipFault::Unavailable(format!("the database does not know log {log}: register it")));
     };
@@ -26,17 +54,7 @@ pub(crate) fn already_held(
             "the database is at epoch {epoch}, ours is {ours}: register again"
         )));
     }
-    let Some(first) = batch.first().map(|row| row.record.seq) else { return Ok(0) };
-    if first > next_seq {
-        return Err(ShipFault::Gap { expected: next_seq, found: first });
-    }
-    let out_of_place =
-        |(at, row): &(u64, &Row)| row.record.seq.checked_sub(first) != Some(*at) || row.record.log != log;
-    if let Some((at, row)) = (0..).zip(batch).find(out_of_place) {
-        return Err(ShipFault::Gap { expected: first.saturating_add(at), found: row.record.seq });
-    }
-    let held = usize::try_from(next_seq - first).unwrap_or(usize::MAX);
-    Ok(held.min(batch.len()))
+    Ok(next_seq)
 }
 
 /// Refuses if the database holds another leaf at a seq of ours. A row that is missing there is for `verify` to report.
@@ -55,7 +73,6 @@ pub(crate) fn taken(ours: &LogRow, found: LogRow) -> Result<LogRow, ShipFault> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use signet_lineage::Record;
     use signet_types::LineageId;
 
     const LOG: LogId = LogId::from_bytes([1; 16]);

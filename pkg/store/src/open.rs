@@ -65,6 +65,7 @@ pub enum OpenError {
 pub(crate) trait Backend: Send + Sync {
     async fn migrate(&self) -> Result<(), StoreFault>;
     async fn probe(&self) -> Result<(), StoreFault>;
+    async fn has_schema(&self) -> Result<bool, StoreFault>;
     async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault>;
     async fn close(&self);
 }
@@ -123,6 +124,14 @@ impl Stores {
     /// What stands in the way.
     pub async fn probe(&self) -> Result<(), StoreFault> {
         self.backend.probe().await
+    }
+
+    /// Whether the lineage tables are there; a database that was never migrated, or an empty file, has none.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn has_schema(&self) -> Result<bool, StoreFault> {
+        self.backend.has_schema().await
     }
 
     /// As [`RecordStore::records`], with the copies of signed facts that stand beside each record, for `verify` to compare.

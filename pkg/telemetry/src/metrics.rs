@@ -121,6 +121,7 @@ pub struct Metrics {
     faults: Family<FaultLabel, Gauge>,
     spool_bytes: Gauge,
     lag: Gauge<f64, std::sync::atomic::AtomicU64>,
+    undeclared: Gauge,
     panics: Counter,
 }
 
@@ -169,6 +170,9 @@ impl Metrics {
         registry.register("spool_bytes", "Bytes in the lineage log", spool_bytes.clone());
         let lag = Gauge::default();
         registry.register("shipped_lag_seconds", "Age of the oldest record not yet in the database", lag.clone());
+        let undeclared = Gauge::default();
+        let undeclared_help = "Records missing from the lineage log that nothing declares; shipping waits";
+        registry.register("lineage_undeclared_records", undeclared_help, undeclared.clone());
         let panics = Counter::default();
         registry.register("panics", "Requests that ended in a panic", panics.clone());
         Self {
@@ -187,6 +191,7 @@ impl Metrics {
             faults,
             spool_bytes,
             lag,
+            undeclared,
             panics,
         }
     }
@@ -250,6 +255,11 @@ impl Metrics {
         self.lag.set(lag.as_secs_f64());
     }
 
+    /// Sets how many records are missing from the log with nothing that declares them.
+    pub fn undeclared(&self, records: u64) {
+        self.undeclared.set(i64::try_from(records).unwrap_or(i64::MAX));
+    }
+
     /// Counts a panic.
     pub fn panicked(&self) {
         self.panics.inc();
@@ -279,6 +289,7 @@ mod tests {
         metrics.tokens("input", 7);
         metrics.cache_entries("local", 2);
         metrics.spool(10, Duration::from_millis(1500));
+        metrics.undeclared(3);
         let text = metrics.encode();
         for line in [
             "signet_requests_total{endpoint=\"chat\",status=\"200\",cache=\"MISS\"} 1",
@@ -291,6 +302,7 @@ mod tests {
             "signet_limited_total{dimension=\"ip\"} 1",
             "signet_lineage_records_total{outcome=\"complete\"} 1",
             "signet_spool_bytes 10",
+            "signet_lineage_undeclared_records 3",
             "signet_shipped_lag_seconds 1.5",
             "signet_tokens_total{kind=\"input\"} 7",
         ] {

@@ -126,6 +126,9 @@ fn verify(args: &VerifyArgs) -> Result<u8> {
     let report = verifier.finish();
     say(&report.to_string());
     let code = report.exit_code();
+    if report.records == 0 {
+        say("EMPTY: there is not one record to verify\n");
+    }
     say(&format!("{}\n", if code == 0 { "OK".to_owned() } else { format!("FAILED ({code})") }));
     Ok(code)
 }
@@ -203,7 +206,14 @@ fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
             let _inside = runtime.enter();
             Stores::open_read_only(&StoreOptions::new(url, source.folder()))?
         };
-        runtime.block_on(each_row(&stores, &mut next, each))?;
+        if runtime.block_on(stores.has_schema())? {
+            runtime.block_on(each_row(&stores, &mut next, each))?;
+        } else {
+            // Nothing was ever shipped to it, or it was replaced: what the log holds must stand by itself.
+            complain(
+                "signet lineage: the database holds no lineage tables; what the data folder's log holds is all there is",
+            );
+        }
     }
     if let Some(dir) = spool {
         let log = Spool::peek(&SpoolConfig::new(&dir))?;

@@ -16,7 +16,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(crate) fn signer(config: &Config) -> Result<Signer> {
     let own = config.data_dir.join("lineage.key");
     let bytes = match &config.lineage.key_file {
-        Some(file) => fs::read(file).with_context(|| format!("reading {}", file.display()))?,
+        Some(file) => signet_config::read_file(file).with_context(|| format!("reading {}", file.display()))?,
         None if !own.exists() && config.lineage.dir.join("identity").exists() => {
             bail!(
                 "{} is gone, but the log that it signed is there: restore the key, or move the log away",

@@ -3,7 +3,7 @@
 use super::Stop;
 use anyhow::anyhow;
 use signet_config::{Config, LineageMode};
-use signet_lineage::{Draft, OpenFacts, PublicKey, Recovery};
+use signet_lineage::{Draft, OpenFacts, PublicKey, Record, Recovery};
 use signet_pipeline::Recorder;
 use signet_spool::{Config as SpoolConfig, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
 use signet_types::{Clock, LogId};
@@ -58,16 +58,17 @@ fn spool_config(config: &Config) -> SpoolConfig {
     SpoolConfig {
         max_bytes,
         retain_bytes: config.lineage.retain_bytes.min(max_bytes / 2),
-        segment_bytes: (max_bytes / 8).clamp(SEGMENT_MIN, SEGMENT_MAX),
+        segment_bytes: (max_bytes / 8).clamp(SEGMENT_MIN, SEGMENT_MAX).min(max_bytes / 2),
         ..SpoolConfig::new(&config.lineage.dir)
     }
 }
 
-/// Writes the first records of this epoch: a new log's `log_open`, or what recovery found.
-pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) -> Result<(), Stop> {
+/// Writes the first records of this epoch: a new log's `log_open`, or what recovery found. Returns the `gap` records.
+pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) -> Result<Vec<Arc<Record>>, Stop> {
     let stamp = recorder.stamp();
     let Some(found) = opened.found.filter(|found| !found.fresh) else {
-        return written(recorder.write(&Draft::log_open(&stamp, &recorder.voice().origin, key)));
+        write(recorder, None, &Draft::log_open(&stamp, &recorder.voice().origin, key))?;
+        return Ok(Vec::new());
     };
     let recovery = Recovery {
         clean: found.clean,
@@ -76,22 +77,23 @@ pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) ->
         lost: None,
         lost_tail_possible: !found.clean && !found.same_boot,
     };
-    written(recorder.write(&Draft::recovery(&stamp, &recovery)))?;
+    write(recorder, None, &Draft::recovery(&stamp, &recovery))?;
+    let mut gaps = Vec::with_capacity(found.gaps.len());
     for Gap { first_seq, last_seq, leaves } in &found.gaps {
         let known: Vec<[u8; 32]> = leaves.iter().map(|(_, leaf)| *leaf).collect();
         let all = (known.len() as u64 == last_seq - first_seq + 1).then_some(&known[..]);
         tracing::error!(first_seq, last_seq, "lineage records are unreadable");
-        written(recorder.write(&Draft::gap(&recorder.stamp(), *first_seq, *last_seq, "unreadable", all)))?;
+        let stamp = recorder.stamp();
+        write(recorder, None, &Draft::gap(&stamp, *first_seq, *last_seq, "unreadable", all))?;
+        gaps.extend(recorder.log().find(stamp.id));
     }
-    if !found.gaps.is_empty() && !found.orphans.is_empty() {
-        // The record of such a request may be the one that is unreadable; a second one under its id would be false.
-        tracing::warn!(requests = found.orphans.len(), "requests without a readable record stay open beside a gap");
-        return Ok(());
+    if found.undecided > 0 {
+        tracing::warn!(requests = found.undecided, "requests whose records may be among the unreadable ones stay open");
     }
     for (orphan, facts) in found.orphans {
         interrupted(recorder, orphan, &facts)?;
     }
-    Ok(())
+    Ok(gaps)
 }
 
 /// A request whose end nobody saw gets its record under the id that its caller may hold.
@@ -100,7 +102,7 @@ fn interrupted(recorder: &Recorder, orphan: Opened, facts: &[u8]) -> Result<(), 
         Ok(facts) => {
             let stamp = recorder.stamp();
             let draft = facts.interrupted(stamp.at_ms, &stamp.gateway);
-            written(recorder.write_opened(Some(orphan), &draft))
+            write(recorder, Some(orphan), &draft)
         }
         Err(fault) => {
             tracing::error!(id = %orphan.id, %fault, "an interrupted request cannot be read");
@@ -109,6 +111,12 @@ fn interrupted(recorder: &Recorder, orphan: Opened, facts: &[u8]) -> Result<(), 
     }
 }
 
-fn written(done: bool) -> Result<(), Stop> {
-    if done { Ok(()) } else { Err(anyhow!("the first records of the lineage log cannot be written").into()) }
+/// A full log takes these too: they are few, and a log that refused them could never be started and shipped again.
+fn write(recorder: &Recorder, opened: Option<Opened>, draft: &Draft) -> Result<(), Stop> {
+    let opened = opened.unwrap_or_else(|| Opened::control(draft.id));
+    if recorder.write_opened(Some(opened), draft) {
+        Ok(())
+    } else {
+        Err(anyhow!("the first records of the lineage log cannot be written").into())
+    }
 }

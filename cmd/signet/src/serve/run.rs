@@ -9,9 +9,9 @@ use super::lanes::Lanes;
 use super::{Stop, files, folder, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
-use signet_config::Config;
+use signet_config::{Config, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
-use signet_lineage::{LogRow, PublicKey};
+use signet_lineage::{LogRow, PublicKey, Record};
 use signet_pipeline::{Carrier, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -43,6 +43,8 @@ struct Process {
     health: Arc<Health>,
     recorder: Arc<Recorder>,
     key: PublicKey,
+    /// Signed records of what is missing from the log.
+    gaps: Vec<Arc<Record>>,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     services: Handle,
@@ -95,9 +97,9 @@ fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process,
     };
     let opened = log::open(&config, &clock, |log| services.block_on(stored_seq(&stores, log)))?;
     let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
-    log::announce(opened, &recorder, &key)?;
+    let gaps = log::announce(opened, &recorder, &key)?;
     let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
-    Ok(Process { config, common, health, recorder, key, stores, redis, services, lanes, close, stop })
+    Ok(Process { config, common, health, recorder, key, gaps, stores, redis, services, lanes, close, stop })
 }
 
 impl Process {
@@ -219,7 +221,11 @@ impl Process {
             attest_key: *self.key.as_bytes(),
             next_seq: 0,
         };
-        let shipper = Shipper::new(log, self.stores.records.clone(), row);
+        let (health, metrics) = (self.health.clone(), self.common.metrics.clone());
+        let shipper = Shipper::new(log, self.stores.records.clone(), row).over(self.gaps.clone(), move |hole| {
+            metrics.undeclared(hole.map_or(0, |(from, to)| to - from + 1));
+            health.block("lineage_gap", hole.map(undeclared));
+        });
         let (stop, grace) = (self.stop.clone(), self.config.server.shutdown_grace);
         self.services.spawn(async move {
             tokio::select! {
@@ -233,8 +239,15 @@ impl Process {
     fn tick(&self) -> JoinHandle<()> {
         let (recorder, health) = (self.recorder.clone(), self.health.clone());
         let (stores, redis) = (self.stores.clone(), self.redis.clone());
+        let degrade = self.config.lineage.on_full == OnFull::Degrade;
         self.services.spawn(async move {
             for beat in 0_u32.. {
+                let fault = recorder.log().check().err().map(|fault| fault.to_string());
+                if degrade {
+                    health.note("lineage", fault);
+                } else {
+                    health.block("lineage_failed", fault);
+                }
                 recorder.tick();
                 if beat.is_multiple_of(PROBE_EVERY) || health.has_faults() {
                     health.note("store", stores.probe().await.err().map(|fault| fault.to_string()));
@@ -279,7 +292,7 @@ impl Process {
             tracing::warn!("cache entries were not all stored");
         }
         self.recorder.tick();
-        self.recorder.log().sync().context("syncing the lineage log")?;
+        let synced = self.recorder.log().sync().context("syncing the lineage log");
         if let Some(shipping) = shipping {
             if let Ok(Ok(end)) = tokio::time::timeout(grace, shipping).await {
                 tracing::info!(%end, "stopped");
@@ -288,8 +301,15 @@ impl Process {
             }
         }
         self.stores.close().await;
-        Ok(())
+        Ok(synced?)
     }
+}
+
+fn undeclared((from, to): (u64, u64)) -> String {
+    format!(
+        "records {from} to {to} are missing from the lineage log and no signed record says so: nothing behind them reaches \
+         the database. Restore the log's files, or restart: a start signs a gap record for what it cannot read"
+    )
 }
 
 /// What the database holds of a log, if it can be asked now.

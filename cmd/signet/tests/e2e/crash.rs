@@ -105,20 +105,26 @@ fn what_was_under_way_is_recorded_as_interrupted_under_the_id_that_its_caller_ho
     gateway.chat(&streamed("What is a landslide?"), &[]).is(200, "MISS");
 }
 
-/// Changes one byte of the log on the disk, within the `n`th payload that it holds, counted from the end if negative.
-fn damage(data: &std::path::Path, n: isize) {
-    let segment = std::fs::read_dir(data.join("lineage"))
-        .expect("the log")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "lsp"))
-        .expect("a segment");
+/// Changes one byte of the log's first segment, within the `n`th payload that it holds, counted from the end if negative.
+pub(crate) fn damage(data: &std::path::Path, n: isize) {
+    let segment = segments(data).remove(0);
     let mut bytes = std::fs::read(&segment).expect("a file");
     let needle = b"\"predicateType\"";
-    let written = &bytes[..1 << 17]; // the rest of the segment is still empty
+    let written = &bytes[..bytes.len().min(1 << 17)]; // the rest of the segment is still empty
     let places: Vec<_> = (0..written.len() - needle.len()).filter(|at| written[*at..].starts_with(needle)).collect();
     let nth = if n < 0 { places.len().checked_add_signed(n) } else { usize::try_from(n).ok() };
     bytes[places[nth.expect("so many payloads")]] ^= 1;
     std::fs::write(segment, bytes).expect("a file");
+}
+
+/// The segments of a folder's log, oldest first.
+pub(crate) fn segments(data: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let files = std::fs::read_dir(data.join("lineage")).expect("the log").map(|entry| entry.expect("an entry").path());
+    let name =
+        |path: &std::path::PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"seg-"));
+    let mut segments: Vec<_> = files.filter(name).collect();
+    segments.sort();
+    segments
 }
 
 #[test]

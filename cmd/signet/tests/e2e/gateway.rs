@@ -133,9 +133,19 @@ impl Setup {
         gateway
     }
 
-    /// Run until it ends by itself.
+    /// Run until it ends by itself, as it must before long.
+    #[track_caller]
     pub(crate) fn run(&self, data: &Path) -> Output {
-        self.command(data).output().expect("it starts")
+        let mut child = self.command(data).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let started = Instant::now();
+        while child.try_wait().expect("a child can be waited for").is_none() {
+            if started.elapsed() > LIMIT {
+                child.kill().ok();
+                panic!("it has not ended within {LIMIT:?}");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.wait_with_output().expect("it has ended")
     }
 
     pub(crate) fn command(&self, data: &Path) -> Command {

@@ -186,6 +186,37 @@ fn verify_asks_for_a_key_from_elsewhere_and_for_something_to_verify() {
     assert!(keeper.verify(&["--data", gateway.data.to_str().expect("plain")]).1.contains("not checked: truncation"));
 }
 
+#[test]
+fn without_a_database_of_its_own_a_log_stands_by_itself_and_nothing_at_all_is_never_ok() {
+    let (folder, keeper) = history();
+    let source = ["--data", folder.path.to_str().expect("plain")];
+    let database = folder.path.join("signet.db");
+    for beside in ["signet.db-wal", "signet.db-shm"] {
+        std::fs::remove_file(folder.path.join(beside)).ok();
+    }
+    std::fs::write(&database, "").expect("a file");
+    let (code, said) = keeper.verify(&source);
+    assert!(code == 0 && said.contains("no lineage tables"), "{code}: {said}");
+    let log = folder.path.join("lineage");
+    let aside = folder.path.join("aside");
+    std::fs::rename(&log, &aside).expect("moved");
+    let (code, said) = keeper.verify(&source);
+    assert_eq!(code, 32, "{said}");
+    assert!(said.contains("EMPTY: there is not one record to verify"), "{said}");
+    std::fs::write(&database, "not a database at all, but long enough to be taken for one".repeat(20)).expect("a file");
+    std::fs::rename(&aside, &log).expect("moved back");
+    let (code, said) = keeper.verify(&source);
+    assert!(code == 1 && said.contains("not a database"), "{code}: {said}");
+}
+
+#[test]
+fn a_postgres_without_the_tables_is_empty_and_not_ok() {
+    let (_folder, keeper) = history();
+    let (code, said) = keeper.verify(&["--db", &crate::stack::fresh_database()]);
+    assert_eq!(code, 32, "{said}");
+    assert!(said.contains("no lineage tables"), "{said}");
+}
+
 /// Changes the database behind the gateway's back.
 fn sqlite(data: &Path, statement: &str) {
     let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
@@ -194,7 +225,7 @@ fn sqlite(data: &Path, statement: &str) {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("a folder") {
         let entry = entry.expect("an entry");

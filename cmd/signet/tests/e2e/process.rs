@@ -142,6 +142,19 @@ fn faults_of_the_configuration_are_told_together_before_a_port_is_bound() {
 }
 
 #[test]
+fn a_device_in_the_place_of_a_key_is_a_fault_of_the_configuration_and_never_read_to_its_end() {
+    let mock = mock();
+    let folder = TempDir::new().expect("a folder");
+    let setup = Setup::on(&mock).set("lineage.key_file", "/dev/zero").set("auth.secret_file", "/dev/zero");
+    let out = setup.run(folder.path());
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(78), "{said}");
+    for key in ["lineage.key_file", "auth.secret_file"] {
+        assert!(said.contains(&format!("{key}: /dev/zero cannot be read: it is not a plain file")), "{said}");
+    }
+}
+
+#[test]
 fn a_taken_port_is_a_failure_and_not_a_hang() {
     let mock = mock();
     let folder = TempDir::new().expect("a folder");

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
 use signet_http::{App, OpenAiFaces};
-use signet_lineage::{Gateway, LogRow, Policy, Record, RecordStore, ShipFault, Signer};
+use signet_lineage::{Gateway, LogRow, Record, RecordStore, ShipFault, Signer};
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
 use signet_pipeline::{AuthMode, Parts, Pipeline, Recorder, Settings, Voice, outbox};
 use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
@@ -51,6 +51,10 @@ impl RecordStore for NoRows {
     }
 
     async fn ship(&self, _: LogId, _: u32, _: &[Record]) -> Result<u64, ShipFault> {
+        Err(ShipFault::Unavailable("none".to_owned()))
+    }
+
+    async fn pass_gap(&self, _: LogId, _: u32, _: &Record) -> Result<u64, ShipFault> {
         Err(ShipFault::Unavailable("none".to_owned()))
     }
 
@@ -178,7 +182,6 @@ fn voice() -> Voice {
             instance: "test".to_owned(),
             durability: "memory".to_owned(),
         }),
-        policy: Arc::new(Policy { policy_sha256: [0; 32] }),
         degrade: false,
     }
 }

@@ -103,6 +103,8 @@ fn a_flipped_bit_in_any_record_is_a_gap_of_exactly_that_record() {
         assert_eq!(found.next_seq, 30);
         let rest: Vec<_> = all.iter().filter(|r| r.seq != lost.seq).cloned().collect();
         assert_eq!(read_all(&log, 0), rest, "the rest is readable");
+        let batch = log.read_from(0, usize::MAX, usize::MAX).expect("readable");
+        assert!(batch.iter().zip(batch[0].seq..).all(|(r, seq)| r.seq == seq), "no batch goes over the hole");
         assert_eq!(found.head, head(&all), "the tree still holds the lost record's leaf");
         let copy = name.replace("seg-", "damaged-");
         assert!(files.names().contains(&copy), "the damage is kept for inspection");
@@ -277,5 +279,125 @@ fn a_move_aside_that_is_interrupted_anywhere_can_be_repeated() {
         assert!(!looks_new, "an interrupted move never passes for the log that the database knows");
         let (log, found) = start(&files).expect("no fault");
         assert!(found.fresh && log.id() != all[0].log);
+    }
+}
+
+#[test]
+fn a_request_that_was_open_where_records_are_missing_is_not_called_an_orphan() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    let opens = |n| log.open(id(n), b"facts").expect("room");
+    let (closed, before) = (opens(1), opens(2));
+    let lost = close(&log, Some(closed), 1).expect("room");
+    let after = opens(3);
+    fill(&log, 10, 11);
+    log.sync().expect("no fault");
+    files.crash();
+    drop((before, after, log));
+    let files = files.after_crash();
+    let (name, at) = place(&files, &lost);
+    files.edit(&name, |bytes| bytes[at] ^= 1);
+    for _ in 0..2 {
+        let (log, found) = open(&files);
+        assert_eq!((found.gaps.len(), found.undecided), (1, 2), "the one of the lost record, and one more");
+        assert_eq!(found.orphans.iter().map(|(o, _)| o.id).collect::<Vec<_>>(), [id(3)], "opened behind the hole");
+        fill(&log, 20, 21);
+    }
+    let (log, found) = with_retention(&files, 0);
+    for (orphan, _) in found.orphans {
+        log.close(Some(orphan), &mut |at| record(id(3), at)).expect("room");
+    }
+    log.sync().expect("no fault");
+    log.shipped(log.stats().durable_seq);
+    assert!(!segments(&files).contains(&name), "the damaged segment has gone");
+    drop(log);
+    let (_, found) = open(&files);
+    assert_eq!((found.gaps.len(), found.undecided, found.orphans.len()), (0, 0, 0), "and what it left undecided too");
+}
+
+fn with_retention(files: &SimFiles, retain_bytes: u64) -> (Spool, Recovered) {
+    open_with(files, Config { retain_bytes, ..config() }, None).expect("sound")
+}
+
+#[test]
+fn a_request_carried_into_a_segment_behind_the_hole_is_an_orphan() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    let opened = log.open(id(1), b"facts").expect("room");
+    fill(&log, 10, 30);
+    log.sync().expect("no fault");
+    let lost = log.find(id(10)).expect("held");
+    assert!(segments(&files).len() > 2);
+    files.crash();
+    drop((opened, log));
+    let files = files.after_crash();
+    let (name, at) = place(&files, &lost);
+    files.edit(&name, |bytes| bytes[at] ^= 1);
+    let (_, found) = open(&files);
+    assert_eq!((found.gaps.len(), found.undecided, found.orphans.len()), (1, 0, 1));
+}
+
+/// An empty file of a segment's name behind the last record, as a crash between its creation and its header leaves it.
+fn with_blank(files: &SimFiles, first_seq: u64, len: usize) -> String {
+    let name = crate::frame::segment_name(first_seq);
+    let file = crate::files::Files::create(files, &name).expect("no fault");
+    file.write_at(&vec![0; len], 0).expect("no fault");
+    name
+}
+
+#[test]
+fn a_newest_segment_that_was_never_begun_is_removed_and_the_log_goes_on() {
+    for len in [0, 1, 100, 4096] {
+        let (files, all) = long_log();
+        let name = with_blank(&files, 30, len);
+        let (log, found) = open(&files);
+        assert_eq!((found.next_seq, found.gaps.len(), found.clean), (30, 0, false), "{len} bytes");
+        assert_eq!(found.head, head(&all));
+        assert_eq!(read_all(&log, 0), all);
+        assert_eq!(segments(&files).iter().filter(|n| **n == name).count(), 1, "begun anew");
+        fill(&log, 40, 41);
+        drop(log);
+        assert_eq!(open(&files).1.next_seq, 31);
+    }
+}
+
+#[test]
+fn a_first_segment_that_was_never_begun_is_a_new_log() {
+    let files = SimFiles::new();
+    drop(open(&files));
+    let name = segments(&files).remove(0);
+    for len in [0, 300] {
+        files.edit(&name, |bytes| *bytes = vec![0; len]);
+        let (log, found) = open(&files);
+        assert!(found.fresh && found.next_seq == 0);
+        drop(log);
+    }
+}
+
+#[test]
+fn an_empty_segment_that_stands_for_records_is_refused_and_left_alone() {
+    let behind = |files: &SimFiles| drop(with_blank(files, 31, 0));
+    let last = |files: &SimFiles| {
+        let name = segments(files).pop().expect("segments");
+        files.edit(&name, Vec::clear);
+        let first = crate::frame::segment_first_seq(&name).expect("a segment");
+        // What it held is missing before the next one's place too.
+        with_blank(files, first + 1, 0);
+    };
+    let middle = |files: &SimFiles| files.edit(&segments(files)[1].clone(), Vec::clear);
+    let only = |files: &SimFiles| {
+        let names = segments(files);
+        names[..names.len() - 1].iter().for_each(|n| crate::files::Files::unlink(files, n).expect("it exists"));
+        files.edit(&names[names.len() - 1], Vec::clear);
+    };
+    for (what, spoil) in
+        [("behind", &behind as &dyn Fn(&SimFiles)), ("last", &last), ("middle", &middle), ("only", &only)]
+    {
+        let (files, _) = long_log();
+        spoil(&files);
+        let names = files.names();
+        let fault = try_open(&files, None).expect_err(what);
+        assert!(matches!(fault, OpenFault::Damaged { .. }), "{what}: {fault}");
+        assert_eq!(files.names(), names, "{what}");
     }
 }

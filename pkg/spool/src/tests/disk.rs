@@ -88,3 +88,49 @@ fn a_new_log_is_begun_beside_the_old_one_on_disk() {
     let aside = Disk::new(dir.path().join(format!("old-{old}")));
     assert_eq!(crate::identity::read(&aside).expect("sound"), Some(old));
 }
+
+#[test]
+fn a_log_whose_folder_is_gone_takes_nothing_more() {
+    type Spoil = fn(&std::path::Path);
+    let ways: [(&str, Spoil); 4] = [
+        ("deleted", |dir| std::fs::remove_dir_all(dir).expect("removed")),
+        ("moved", |dir| std::fs::rename(dir, dir.with_extension("away")).expect("moved")),
+        ("replaced by a file", |dir| {
+            std::fs::remove_dir_all(dir).expect("removed");
+            std::fs::write(dir, "").expect("written");
+        }),
+        ("replaced by a copy", |dir| {
+            for entry in std::fs::read_dir(dir).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                let copy = path.with_extension("copy");
+                std::fs::copy(&path, &copy).expect("a copy");
+                std::fs::rename(copy, path).expect("in its place");
+            }
+        }),
+    ];
+    for (what, spoil) in ways {
+        let folder = tempfile::tempdir().expect("a directory");
+        let dir = folder.path().join("lineage");
+        let (log, _) = on(&dir).expect("fresh");
+        let opened = log.open(id(1), b"facts").expect("room");
+        fill(&log, 2, 3);
+        log.check().expect("all is well");
+        spoil(&dir);
+        assert!(matches!(log.check(), Err(LogFault::Failed(why)) if why.contains("is gone")), "{what}");
+        log.check().expect_err(what);
+        log.open(id(3), b"facts").expect_err(what);
+        close(&log, Some(opened), 1).expect_err(what);
+    }
+}
+
+#[test]
+fn a_log_that_rolled_is_looked_for_in_its_newest_segment() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (log, _) = Spool::open(Config { dir: dir.path().into(), ..config() }, Arc::new(ManualClock::at(NOW_MS)), None)
+        .expect("fresh");
+    for n in 0..30 {
+        fill(&log, n, n + 1);
+        log.check().expect("all is well");
+    }
+    assert!(log.stats().bytes > 4096);
+}

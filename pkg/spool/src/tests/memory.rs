@@ -52,3 +52,36 @@ fn its_bases_are_heads_of_the_records_before() {
         assert!(base.size <= seq && base == head(&all[..size]));
     }
 }
+
+#[test]
+fn records_that_are_signed_at_once_stand_in_order_and_are_found_at_once() {
+    let log = log(1 << 30);
+    let write = |thread: u64| {
+        for n in 0..500 {
+            let id = id(thread * 1000 + n);
+            let done = log.close(None, &mut |at| {
+                (0..thread).for_each(|_| std::thread::yield_now()); // so that they overtake each other
+                record(id, at)
+            });
+            let done = done.expect("room");
+            assert_eq!(log.find(id).expect("written").seq, done.seq);
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|thread| drop(scope.spawn(move || write(thread)))));
+    let all = read_all(&log, 0);
+    assert_eq!(all.iter().map(|record| record.seq).collect::<Vec<_>>(), (0..2000).collect::<Vec<_>>());
+    assert_eq!((log.stats().next_seq, log.stats().durable_seq), (2000, 2000));
+}
+
+#[test]
+fn a_record_that_is_never_signed_stops_the_log_and_none_behind_it_is_read() {
+    let log = log(1 << 20);
+    close(&log, None, 0).expect("room");
+    let unsigned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        log.close(None, &mut |_| panic!("no signature")).map(drop)
+    }));
+    assert!(unsigned.is_err());
+    assert!(matches!(close(&log, None, 2), Err(LogFault::Failed(_))));
+    assert!(log.check().is_err());
+    assert_eq!(read_all(&log, 0).len(), 1);
+}

@@ -111,3 +111,26 @@ fn reading_back_a_long_log_keeps_to_both_bounds() {
         assert!(few.iter().map(|r| r.payload.len()).sum::<usize>() <= 300);
     }
 }
+
+#[test]
+fn a_segment_smaller_than_a_record_or_than_what_is_in_flight_takes_it_all_the_same() {
+    for (segment_bytes, record_bytes) in [(1, 1), (300, 320), (700, 320), (2048, 4096), (4096, 64)] {
+        let files = SimFiles::new();
+        let small = Config { segment_bytes, record_bytes, ..config() };
+        let (log, _) = open_with(&files, small.clone(), None).expect("fresh");
+        let large = |n: u64, at: &Position| Record { payload: vec![7; 3000].into(), ..record(id(n), at) };
+        let opened: Vec<_> = (0..20).map(|n| log.open(id(n), &[b'f'; 100]).expect("room")).collect();
+        for (n, opened) in (0..).zip(opened) {
+            log.close(Some(opened), &mut |at| large(n, at)).expect("what was promised is taken");
+            log.close(None, &mut |at| large(100 + n, at)).expect("room");
+        }
+        log.sync().expect("no fault");
+        let all = read_all(&log, 0);
+        assert_eq!(all.len(), 40);
+        files.crash();
+        drop(log);
+        let (log, found) = open_with(&files.after_crash(), small, None).expect("sound");
+        assert_eq!((found.next_seq, found.gaps.len(), found.orphans.len()), (40, 0, 0));
+        assert_eq!((found.head, read_all(&log, 0)), (head(&all), all));
+    }
+}

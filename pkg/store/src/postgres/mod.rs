@@ -17,7 +17,7 @@ use signet_lineage::verify::Stored;
 use signet_lineage::{Record, ShipFault};
 use signet_types::LogId;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{Connection, Postgres};
+use sqlx::{Connection, Postgres, Row as _};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -115,6 +115,13 @@ impl Backend for PgStore {
         let ask = "SELECT 1 FROM lineage_log LIMIT 1";
         let work =
             self.transact(move |conn| Box::pin(async move { Ok(unnamed(ask).fetch_optional(conn).await.map(drop)?) }));
+        Ok(work.await?)
+    }
+
+    async fn has_schema(&self) -> Result<bool, StoreFault> {
+        let ask = "SELECT to_regclass('lineage_log') IS NOT NULL";
+        let work =
+            self.transact(move |conn| Box::pin(async move { Ok(unnamed(ask).fetch_one(conn).await?.try_get(0)?) }));
         Ok(work.await?)
     }
 

@@ -92,6 +92,11 @@ impl RecordStore for PgStore {
         }
     }
 
+    async fn pass_gap(&self, log: LogId, epoch: u32, gap: &Record) -> Result<u64, ShipFault> {
+        let gap = gap.clone();
+        Ok(self.transact(move |conn| Box::pin(async move { pass_gap(conn, log, epoch, &gap).await })).await?)
+    }
+
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
         let work = self.transact(move |conn| Box::pin(async move { find(conn, id, tenant).await }));
         Ok(work.await?)
@@ -169,6 +174,16 @@ async fn ship(conn: &mut PgConnection, log: LogId, epoch: u32, rows: &[Row]) -> 
         insert(conn, log, chunk).await?;
     }
     let next_seq = last.record.seq + 1;
+    let advance = "UPDATE lineage_log SET next_seq = $2 WHERE log_id = $1";
+    unnamed(advance).bind(log.as_uuid()).bind(to_i64(next_seq)?).execute(conn).await?;
+    Ok(next_seq)
+}
+
+async fn pass_gap(conn: &mut PgConnection, log: LogId, epoch: u32, gap: &Record) -> Result<u64, Fault> {
+    let ask = "SELECT log_id, origin, epoch, next_seq, attest_key FROM lineage_log WHERE log_id = $1 FOR UPDATE";
+    let found = unnamed(ask).bind(log.as_uuid()).fetch_optional(&mut *conn).await?;
+    let found = found.as_ref().map(to_log).transpose()?;
+    let next_seq = fence::behind(log, epoch, found.as_ref(), gap)?;
     let advance = "UPDATE lineage_log SET next_seq = $2 WHERE log_id = $1";
     unnamed(advance).bind(log.as_uuid()).bind(to_i64(next_seq)?).execute(conn).await?;
     Ok(next_seq)

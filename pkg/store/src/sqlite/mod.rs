@@ -121,6 +121,14 @@ impl Backend for SqliteStore {
         Ok(work.await?)
     }
 
+    async fn has_schema(&self) -> Result<bool, StoreFault> {
+        let ask = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'lineage_log'";
+        let work = self.read(move |conn| {
+            Box::pin(async move { Ok(sqlx::query_scalar::<_, i64>(ask).fetch_one(conn).await? > 0) })
+        });
+        Ok(work.await?)
+    }
+
     async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
         self.stored(log, from_seq, limit).await
     }

@@ -36,6 +36,17 @@ macro_rules! record_store_contract {
     };
 }
 
+macro_rules! gap_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, gaps, $fixture:
+            a_declared_gap_is_passed_and_stays_a_declared_hole
+            gaps_side_by_side_are_passed_one_after_the_other
+            what_does_not_declare_exactly_what_is_missing_passes_nothing
+            only_the_owning_epoch_passes_a_gap
+        );
+    };
+}
+
 macro_rules! entry_store_contract {
     ($module:ident, $fixture:ident) => {
         contract!($module, entries, $fixture:
@@ -65,6 +76,8 @@ macro_rules! key_store_contract {
 
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(sqlite_records, sqlite);
+gap_contract!(postgres_gaps, postgres);
+gap_contract!(sqlite_gaps, sqlite);
 entry_store_contract!(postgres_entries, postgres);
 entry_store_contract!(sqlite_entries, sqlite);
 key_store_contract!(postgres_keys, postgres);

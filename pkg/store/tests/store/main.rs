@@ -2,6 +2,7 @@
 
 mod contract;
 mod entries;
+mod gaps;
 mod keys;
 mod postgres;
 mod records;

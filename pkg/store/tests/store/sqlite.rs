@@ -106,6 +106,29 @@ async fn two_processes_on_one_file_wait_for_each_other() {
     assert_eq!(fixture.stores.entries.since(0, NOON, 99).await.expect("a read").0.len(), 40);
 }
 
+/// A full disk, an I/O error or no memory make SQLite end a transaction by itself; a trigger can do the same.
+#[tokio::test]
+async fn a_transaction_that_sqlite_ends_by_itself_does_not_spoil_the_connection() {
+    let fixture = Fixture::sqlite().await;
+    let (store, log) = (fixture.stores.records.clone(), new_log());
+    store.register(&log_row(log, 1)).await.expect("a new log");
+    fixture
+        .execute(
+            "CREATE TRIGGER full BEFORE INSERT ON lineage_entry BEGIN
+             SELECT RAISE(ROLLBACK, 'database or disk is full'); END",
+        )
+        .await;
+    for _ in 0..3 {
+        let found = store.ship(log, 1, &records(log, 0..3)).await;
+        assert!(found.as_ref().is_err_and(|fault| fault.to_string().contains("disk is full")), "{found:?}");
+    }
+    fixture.execute("DROP TRIGGER full").await;
+    assert_eq!(store.ship(log, 1, &records(log, 0..3)).await.expect("there is room again"), 3);
+    let reader = Stores::open_read_only(&fixture.options).expect("a good URL");
+    assert_eq!(reader.records.records(log, 0, 9).await.expect("a read").len(), 3, "committed, seen by others");
+    fixture.stores.entries.put(&[entry(1, NOON)]).await.expect("others write too");
+}
+
 #[tokio::test]
 async fn a_previous_release_starts_and_serves_against_a_newer_schema() {
     let fixture = Fixture::sqlite().await;

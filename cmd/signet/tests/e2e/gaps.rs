@@ -1,0 +1,154 @@
+//! Records that were damaged before the database had them: declared and passed, or waited for and told.
+
+use crate::crash::damage;
+use crate::gateway::{Gateway, Setup, chat, eventually, mock};
+use crate::keeper::Keeper;
+use crate::stack::{Postgres, sql};
+use signet_mock::MockUpstream;
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A folder for a gateway whose database is away until it is let in.
+struct Place {
+    folder: TempDir,
+    database: Database,
+}
+
+enum Database {
+    Sqlite,
+    Postgres(Postgres),
+}
+
+impl Place {
+    fn sqlite() -> Self {
+        Self { folder: TempDir::new().expect("a folder"), database: Database::Sqlite }
+    }
+
+    fn postgres() -> Self {
+        let postgres = Postgres::start();
+        postgres.down();
+        Self { folder: TempDir::new().expect("a folder"), database: Database::Postgres(postgres) }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn url(&self) -> String {
+        match &self.database {
+            // Not there until its folder is.
+            Database::Sqlite => format!("sqlite://{}", self.folder.path().join("later/signet.db").display()),
+            Database::Postgres(postgres) => postgres.url(),
+        }
+    }
+
+    fn let_in(&self) {
+        match &self.database {
+            Database::Sqlite => fs::create_dir(self.folder.path().join("later")).expect("a new folder"),
+            Database::Postgres(postgres) => postgres.up(),
+        }
+    }
+
+    fn setup(&self, mock: &MockUpstream) -> Setup {
+        let secret = self.folder.path().join("secret");
+        fs::write(&secret, "7".repeat(64)).expect("a file");
+        let setup = Setup::on(mock).within(&self.data()).on_services(&self.url(), None);
+        setup.set("auth.secret_file", secret.to_str().expect("plain"))
+    }
+
+    /// What the database alone proves.
+    fn judged(&self, keeper: &Keeper) -> (i32, String) {
+        keeper.verify(&["--db", &self.url()])
+    }
+}
+
+/// Six answers that only the log holds. Two keepers: one that kept the receipts, one that has only the key.
+fn unshipped(gateway: &Gateway) -> (Keeper, Keeper) {
+    let (mut kept, bare) = (Keeper::of(&gateway.data), Keeper::of(&gateway.data));
+    for n in 0..6 {
+        kept.keep(&gateway.chat(&chat(&format!("What is cave {n}?")), &[]));
+    }
+    assert_eq!(gateway.status()["log"]["shipped_seq"], 0);
+    (kept, bare)
+}
+
+fn all_shipped(gateway: &Gateway) {
+    eventually("shipping", || {
+        let log = &gateway.status()["log"];
+        (log["shipped_seq"] == log["next_seq"]).then_some(())
+    });
+}
+
+fn declared_and_passed(place: &Place) {
+    let mock = mock();
+    let gateway = place.setup(&mock).start();
+    let (kept, bare) = unshipped(&gateway);
+    drop(gateway.kill());
+    damage(&place.data(), 3);
+    place.let_in();
+    let gateway = place.setup(&mock).start();
+    all_shipped(&gateway);
+    assert_eq!(gateway.get("/readyz").status, 200);
+    drop(gateway.stop());
+    let (code, said) = place.judged(&bare);
+    assert!(code == 0 && said.contains("declared: 1 records are missing"), "{code}: {said}");
+    let (code, said) = place.judged(&kept);
+    assert_eq!(code, 30, "the receipt of the damaged record: {said}");
+}
+
+#[test]
+fn a_damaged_record_that_was_not_shipped_is_declared_and_passed_on_sqlite() {
+    declared_and_passed(&Place::sqlite());
+}
+
+#[test]
+fn a_damaged_record_that_was_not_shipped_is_declared_and_passed_on_postgres() {
+    declared_and_passed(&Place::postgres());
+}
+
+#[test]
+fn a_hole_that_nothing_declares_stops_shipping_and_makes_the_gateway_unready_until_it_is_declared() {
+    let mock = mock();
+    let place = Place::sqlite();
+    let gateway = place.setup(&mock).start();
+    let (_, bare) = unshipped(&gateway);
+    drop(gateway.kill());
+    // Damaged only after the start that would have declared it.
+    let gateway = place.setup(&mock).start();
+    damage(&place.data(), 3);
+    place.let_in();
+    let ready = eventually("unready", || Some(gateway.get("/readyz")).filter(|ready| ready.status == 503));
+    assert_eq!(ready.json()["status"], "lineage_gap");
+    assert!(ready.json()["faults"]["lineage_gap"].as_str().is_some_and(|why| why.contains("records 3 to 3")));
+    assert_eq!(gateway.metric("signet_lineage_undeclared_records "), 1);
+    assert!(gateway.log().contains("nothing declares them"), "{}", gateway.log());
+    assert_eq!(gateway.status()["log"]["shipped_seq"], 3, "nothing behind the hole");
+    assert_eq!(place.judged(&bare).0, 0, "what is in the database is sound");
+    gateway.chat(&chat("What is a cave?"), &[]).is(200, "MISS");
+    drop(gateway.kill());
+    let gateway = place.setup(&mock).start();
+    all_shipped(&gateway);
+    assert_eq!(gateway.metric("signet_lineage_undeclared_records "), 0);
+    drop(gateway.stop());
+    let (code, said) = place.judged(&bare);
+    assert!(code == 0 && said.contains("declared: 1 records are missing"), "{code}: {said}");
+}
+
+#[test]
+fn without_its_gap_record_the_hole_in_the_database_is_a_finding() {
+    let mock = mock();
+    let place = Place::postgres();
+    let gateway = place.setup(&mock).start();
+    let (_, bare) = unshipped(&gateway);
+    drop(gateway.kill());
+    damage(&place.data(), 3);
+    place.let_in();
+    let gateway = place.setup(&mock).start();
+    all_shipped(&gateway);
+    drop(gateway.stop());
+    assert_eq!(place.judged(&bare).0, 0);
+    sql(&place.url(), "UPDATE lineage_entry SET payload = NULL WHERE kind = 'gap'");
+    let (code, said) = place.judged(&bare);
+    assert_eq!(code, 14, "{said}");
+}
