@@ -212,3 +212,7 @@ impl Shipper {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "ship_tests.rs"]
+mod tests;

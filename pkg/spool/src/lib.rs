@@ -50,10 +50,11 @@
 //!
 //! # Recovery
 //!
-//! One streaming pass over all segments. Bytes behind the last good frame are cut off. Damage before a good frame is a
+//! One streaming pass over all segments. A newest one without a byte in it was never begun, and is removed. Bytes behind the last good frame are cut off. Damage before a good frame is a
 //! [`Gap`]; the tree goes on from the next GROUP_END or segment header and is compared with it wherever no record is
 //! missing. Records that are missing behind the last tree written down were in no head that anyone holds (heads are
-//! taken of durable records only); the leaf hash of the empty entry, `SHA-256(0x00)`, stands for them.
+//! taken of durable records only); the leaf hash of the empty entry, `SHA-256(0x00)`, stands for them. A request is an orphan
+//! only if its OPEN, or a later segment's copy of it, stands behind all holes: else its record may be among the missing.
 #![expect(clippy::missing_errors_doc, reason = "each crate-specific error type says when it occurs")]
 
 mod config;
