@@ -3,7 +3,7 @@
 use super::*;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use signet_lineage::{ControlStamp, Draft, Gateway, Policy, Position, Signer, Tree};
+use signet_lineage::{ControlStamp, Draft, Gateway, Position, Signer, Tree};
 use signet_spool::{LogFault, LogStats, Opened, Written};
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,7 +112,6 @@ fn sealed(signer: &Signer, seq: u64, draft: impl FnOnce(&ControlStamp) -> Draft)
         id: LineageId::generate(seq),
         at_ms: seq,
         gateway: Arc::new(Gateway { version: text(), config_sha256: [7; 32], instance: text(), durability: text() }),
-        policy: Arc::new(Policy { policy_sha256: [8; 32] }),
     };
     Arc::new(draft(&stamp).seal(&Position { log: LOG, epoch: 1, seq, base: Tree::new().head() }, signer))
 }
