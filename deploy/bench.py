@@ -1,8 +1,10 @@
 """Measures the release build against the mock provider, beside the mock alone and the relay, and writes a manifest.
 
-Four gateways in turn: log in memory; log on disk; log on disk with Redis and Postgres; log on disk with a provider over TLS
-that answers after 50 ms. Where there is a log on disk, every answer's receipt is held against it afterwards.
-BENCH_REQUESTS is the number of requests a side, mode and concurrency (default 12000: shorter rounds measure wake-ups).
+Six gateways in turn: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
+leaves each millisecond; the same with as many questions as come; log on disk; log on disk with Redis and Postgres; log on
+disk with a provider over TLS that answers after 50 ms. Where there is a log on disk, every answer's receipt is held against
+it afterwards. BENCH_REQUESTS is the number of requests a side, mode and concurrency (default 12000: shorter rounds measure
+wake-ups; a sixth of it where an answer takes its time).
 """
 
 import datetime
@@ -23,17 +25,22 @@ from checks import Failure, wait_until
 from local import Local
 from processes import run
 
-REQUESTS = os.environ.get("BENCH_REQUESTS", "12000")
+REQUESTS = int(os.environ.get("BENCH_REQUESTS", "12000"))
+PARTITION = 1000
 # A limit above the load: the limiter works, but refuses nothing.
-SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": "1000"}
+SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": str(PARTITION)}
+UNCAPPED = {"SIGNET_SEMANTIC__MAX_ENTRIES": "100000"}
 MODES = ["--mode", "json,hit,sse,sse-burst", "-c", "1,16,64,200"]
 SLOW = ["--mode", "json", "-c", "1,64"]
-# name, stack, log, flags of the load tool, TLS towards the provider
+PACED = ["--mode", "sse", "--chunk-ms", "1", "-c", "16,64"]
+# name, stack, log, settings, flags of the load tool, requests, TLS towards the provider
 RUNS = (
-    ("embedded, memory", "embedded", "memory", MODES, False),
-    ("embedded, spool", "embedded", "spool", MODES, False),
-    ("Redis and Postgres, spool", "native", "spool", MODES, False),
-    ("embedded, spool, provider at 50 ms over TLS", "embedded", "spool", SLOW, True),
+    ("embedded, memory", "embedded", "memory", {}, MODES, REQUESTS, False),
+    ("embedded, memory, an event each ms", "embedded", "memory", {}, PACED, REQUESTS // 6, False),
+    ("embedded, memory, all questions kept", "embedded", "memory", UNCAPPED, SLOW, REQUESTS, False),
+    ("embedded, spool", "embedded", "spool", {}, MODES, REQUESTS, False),
+    ("Redis and Postgres, spool", "native", "spool", {}, MODES, REQUESTS, False),
+    ("embedded, spool, provider at 50 ms over TLS", "embedded", "spool", {}, SLOW, REQUESTS // 6, True),
 )
 
 
@@ -50,11 +57,11 @@ def machine():
             "architecture": platform.machine()}
 
 
-def measure(name, mode, log, flags, tls, folder):
+def measure(name, mode, log, settings, flags, requests, tls, folder):
     say(f"{name} ...")
     stack = Local(mode, folder)
     stack.replicas = 1
-    stack.extra = {**SETTINGS, "SIGNET_LINEAGE__MODE": log}
+    stack.extra = {**SETTINGS, **settings, "SIGNET_LINEAGE__MODE": log}
     stack.mock_flags = ["--threads", "2", "--keep", "0"]
     trust = []
     if tls:
@@ -64,7 +71,7 @@ def measure(name, mode, log, flags, tls, folder):
         trust = ["--ca", authority]
     try:
         stack.start(say)
-        return loaded(stack, log, [*flags, *trust], folder)
+        return loaded(stack, log, ["-n", requests, *flags, *trust], folder)
     finally:
         stack.stop()
 
@@ -72,11 +79,14 @@ def measure(name, mode, log, flags, tls, folder):
 def loaded(stack, log, flags, folder):
     figures, ids = folder / "figures.json", folder / "ids.txt"
     command = [stack.bin / "signet-load", "matched", "--direct", f"{stack.mock}/v1", "--gateway", f"{stack.gateways[0].url}/v1",
-               "--api-key", "sk-bench", "-n", REQUESTS, "--json", figures, "--ids", ids, *flags]
+               "--api-key", "sk-bench", "--json", figures, "--ids", ids, *flags]
     if subprocess.run([str(part) for part in command], timeout=3600, check=False).returncode != 0:
         raise Failure("signet-load matched failed; what it said is above")
-    flags_text = " ".join(["signet-load", "matched", *map(str, flags), "-n", REQUESTS])
-    result = {"command": flags_text, **json.loads(figures.read_text())}
+    held = stack.gateways[0].entries("semantic")
+    if held < PARTITION:
+        raise Failure(f"the semantic partition holds {held} questions; {PARTITION} were to be held")
+    flags_text = " ".join(["signet-load", "matched", *map(str, flags)])
+    result = {"command": flags_text, "semantic_entries": held, **json.loads(figures.read_text())}
     if log == "spool":
         result["verify"] = verified(stack, ids, folder)
     return result

@@ -48,6 +48,12 @@ class Gateway:
         headers = {"Authorization": f"Bearer {self.token}"}
         return wire.exchange(self.admin, "GET", path, headers, timeout=10, host=self.host)
 
+    def entries(self, layer):
+        """What a layer of the cache holds, as /metrics says."""
+        start = f'signet_cache_entries{{layer="{layer}"}} '
+        found = [line for line in self.ask_admin("/metrics").text.splitlines() if line.startswith(start)]
+        return int(float(found[0].removeprefix(start))) if found else 0
+
     def unshipped(self):
         """Records that are in the log and not in the database yet."""
         log = self.ask_admin("/admin/v1/status").json()["log"]
