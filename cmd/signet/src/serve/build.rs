@@ -158,6 +158,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         records: built.stores.records,
         limiter: limiter(config)?,
         outbox: Arc::new(built.outbox),
+        notices: built.stores.notices,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),

@@ -2,7 +2,7 @@
 
 use crate::fixture::{NOW, entry, partition};
 use proptest::prelude::*;
-use signet_cache::{CacheKey, Entry, Source, Stored};
+use signet_cache::{CacheKey, Entry, Origin, Source, Stored};
 use signet_openai::Answer;
 use signet_types::{EntryId, LineageId, LogId};
 
@@ -39,8 +39,10 @@ fn sources() -> impl Strategy<Value = Source> {
 
 fn entries() -> impl Strategy<Value = Entry> {
     let times = (any::<u64>(), any::<u64>());
-    (any::<[u8; 16]>(), any::<[u8; 32]>(), body(), any::<Option<String>>(), times, sources()).prop_map(
-        |(id, key, body, question, (created_ms, expires_ms), source)| Entry {
+    let origin = (any::<String>(), any::<String>());
+    let origin = origin.prop_map(|(model, namespace)| Origin { model: model.into(), namespace: namespace.into() });
+    (any::<[u8; 16]>(), any::<[u8; 32]>(), body(), any::<Option<String>>(), times, sources(), origin).prop_map(
+        |(id, key, body, question, (created_ms, expires_ms), source, origin)| Entry {
             id: EntryId::from_bytes(id),
             key: CacheKey::from_bytes(key),
             partition: partition(1, ""),
@@ -49,6 +51,7 @@ fn entries() -> impl Strategy<Value = Entry> {
             created_ms,
             expires_ms,
             source,
+            origin,
         },
     )
 }
