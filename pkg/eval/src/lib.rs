@@ -5,6 +5,7 @@
 //! docs/cache-eval.md says what each figure means.
 
 mod bench;
+mod html;
 mod input;
 mod pairs;
 mod query;
@@ -14,12 +15,13 @@ pub mod stats;
 mod table;
 
 pub use bench::{MakeIndex, Setup};
+pub use html::html;
 pub use input::{Arrival, BadLine, Format, Pair, Reader, Row, Unreadable};
 pub use pairs::{Judged, Outcome};
 pub use query::Query;
 pub use replay::{Chosen, ReplayReport, RunReport, Tally};
 pub use report::{
-    Areas, Count, Histogram, KindReport, PairOptions, PairsReport, Point, Rate, Report, Resampled, SettingsReport,
+    Areas, Bin, Count, Histogram, KindReport, PairOptions, PairsReport, Point, Rate, Report, Resampled, SettingsReport,
     TrafficReport,
 };
 pub use table::table;

@@ -50,7 +50,7 @@ impl Query {
             Value::Array(_) => Self::from_body(json_body(value.clone()), ""),
             Value::Object(members) => {
                 let named = ["tenant", "writer"].iter().filter_map(|name| members.get(*name).map(|who| (name, who)));
-                let asker: String = named.map(|(name, who)| format!("{name}={who};")).collect();
+                let asker = named.map(|(name, who)| format!("{name}={who}")).collect::<Vec<_>>().join(";");
                 let mut body = members.clone();
                 body.retain(|name, _| !ASKERS.contains(&name.as_str()));
                 Self::from_body(body, &asker)

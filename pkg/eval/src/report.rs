@@ -74,7 +74,7 @@ pub struct PairsReport {
     pub refusals: Vec<Count>,
     /// Pairs that were served one way round only.
     pub uneven: u64,
-    /// What other floors would serve.
+    /// What floors from 0.50 on would serve, wherever that changes.
     pub curve: Vec<Point>,
     /// ROC of what the gates pass, ranked by similarity: (false hit rate, true hit rate).
     #[serde(serialize_with = "six_points")]
@@ -209,25 +209,38 @@ impl Point {
     }
 }
 
-/// Counts of similarities in 50 equal bins over [0, 1]; what is below 0 is left out.
-#[derive(Debug, Clone, Serialize)]
+/// Counts of similarities in equal bins; empty bins are left out, and what is below 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Histogram {
-    /// Of right hits, or of pairs that one answer serves.
-    pub right: Vec<u64>,
-    /// Of wrong ones, or of pairs that must miss.
-    pub wrong: Vec<u64>,
+    /// In order.
+    pub bins: Vec<Bin>,
+}
+
+/// Similarities of one fiftieth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    /// Where it begins, in percent; it is two wide, and 1 belongs to the last one.
+    pub from_percent: u32,
+    /// Right hits, or pairs that one answer serves.
+    pub right: u64,
+    /// Wrong hits, or pairs that must miss.
+    pub wrong: u64,
 }
 
 impl Histogram {
+    /// Bins over [0, 1].
+    pub const BINS: u32 = 50;
+
     /// Counts of these similarities, each right or wrong.
     pub fn of(rows: impl Iterator<Item = (f64, bool)>) -> Self {
-        let mut histogram = Self { right: vec![0; 50], wrong: vec![0; 50] };
+        let mut bins: BTreeMap<u32, Bin> = BTreeMap::new();
         for (similarity, right) in rows.filter(|(similarity, _)| *similarity >= 0.0) {
-            let bin = (1..50).take_while(|bin| f64::from(*bin) / 50.0 <= similarity).count();
-            let side = if right { &mut histogram.right } else { &mut histogram.wrong };
-            side[bin] += 1;
+            let lower = (1..Self::BINS).take_while(|bin| f64::from(*bin) / f64::from(Self::BINS) <= similarity);
+            let from_percent = lower.last().unwrap_or(0) * (100 / Self::BINS);
+            let bin = bins.entry(from_percent).or_insert(Bin { from_percent, right: 0, wrong: 0 });
+            *(if right { &mut bin.right } else { &mut bin.wrong }) += 1;
         }
-        histogram
+        Self { bins: bins.into_values().collect() }
     }
 }
 
@@ -350,7 +363,7 @@ fn tally(judged: &[Judged], name: fn(Outcome) -> Option<String>) -> Vec<Count> {
     counts
 }
 
-/// The floors 0.50, 0.51 … 1.00.
+/// The floors 0.50, 0.51 … 1.00, without those that serve what the one before serves.
 fn curve(judged: &[Judged]) -> Vec<Point> {
     let at = |percent: u32| {
         // Similarities are f32, and so is a floor: 0.97 as f64 is over the 0.97 that the cache compares with.
@@ -359,7 +372,9 @@ fn curve(judged: &[Judged]) -> Vec<Point> {
         let served = |same| judged.iter().filter(|pair| pair.same == same && pair.score >= f64::from(floor)).count();
         Point::new(f64::from(floor), served(true) as u64, served(false) as u64, judged.len() as u64)
     };
-    (50..=100).map(at).collect()
+    let mut points: Vec<_> = (50..=100).map(at).collect();
+    points.dedup_by_key(|point| (point.right, point.wrong));
+    points
 }
 
 /// Six decimals: more than any sample gives, and the same on every machine.

@@ -55,6 +55,9 @@ pub(crate) struct EvalArgs {
     /// Write the figures there as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Write them there as one HTML page with plots.
+    #[arg(long)]
+    html: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -157,6 +160,9 @@ fn write(args: &EvalArgs, report: &Report) -> Result<()> {
         let mut text = serde_json::to_string_pretty(report)?;
         text.push('\n');
         fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+    }
+    if let Some(file) = &args.html {
+        fs::write(file, signet_eval::html(report)).with_context(|| format!("writing {}", file.display()))?;
     }
     say(&signet_eval::table(report));
     Ok(())
