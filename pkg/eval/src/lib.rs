@@ -21,8 +21,8 @@ pub use pairs::{Judged, Outcome};
 pub use query::Query;
 pub use replay::{Chosen, ReplayReport, RunReport, Tally};
 pub use report::{
-    Areas, Bin, Count, Histogram, KindReport, PairOptions, PairsReport, Point, Rate, Report, Resampled, SettingsReport,
-    TrafficReport,
+    Areas, Bin, Count, Histogram, KindReport, PairOptions, PairsReport, Point, Rate, Report, Resampled, RowDecision,
+    SettingsReport, TrafficReport,
 };
 pub use table::table;
 
@@ -85,6 +85,7 @@ pub async fn evaluate<R: BufRead>(
     let format = reader.format();
     let mut rows = Rows { reader, bad: Vec::new(), bad_lines: 0, passed_over: 0, read: 0, broken: None };
     let (mut pairs, mut replay) = (None, None);
+    let decisions;
     if format == Format::Pairs && !options.replay {
         let judged = {
             let mut told = |done| watch.step(done, None);
@@ -93,6 +94,7 @@ pub async fn evaluate<R: BufRead>(
         };
         rows.check(watch)?;
         pairs = Some(PairsReport::of(&judged, &options.pairs));
+        decisions = judged.iter().map(Judged::decision).collect();
     } else {
         let events = if format == Format::Pairs {
             replay::events_of_pairs(rows.by_ref().filter_map(into_pair), options.pairs.seed)
@@ -101,11 +103,12 @@ pub async fn evaluate<R: BufRead>(
         };
         rows.check(watch)?;
         let mut told = |done, of| watch.step(done, Some(of));
-        replay = Some(replay::replay(setup, events, options.max_false_share, options.workers, &mut told).await);
+        let (report, rows) = replay::replay(setup, events, options.max_false_share, options.workers, &mut told).await;
+        (replay, decisions) = (Some(report), rows);
     }
     let settings = settings(setup, options);
     let (bad_lines, passed_over) = (rows.bad_lines, rows.passed_over);
-    Ok(Report { format, rows: rows.read, bad_lines, passed_over, settings, pairs, replay })
+    Ok(Report { format, rows: rows.read, bad_lines, passed_over, settings, pairs, replay, decisions })
 }
 
 fn settings(setup: &Setup, options: &Options) -> SettingsReport {

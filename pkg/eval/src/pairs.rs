@@ -3,6 +3,7 @@
 use crate::bench::{Bench, Setup};
 use crate::input::Pair;
 use crate::query::{Asked, Query};
+use crate::report::RowDecision;
 use crate::stats::REFUSED;
 use signet_cache::{Lookup, Question, gates};
 use std::collections::VecDeque;
@@ -29,9 +30,25 @@ pub enum Outcome {
     NoVector,
 }
 
+impl Outcome {
+    /// The tier, gate or reason.
+    pub fn by(self) -> String {
+        match self {
+            Self::Served(tier) => tier.to_owned(),
+            Self::Partition => "partition".to_owned(),
+            Self::Ineligible(reason) => format!("ineligible: {reason}"),
+            Self::Gate(gate) => format!("gate: {gate}"),
+            Self::BelowFloor => "below the floor".to_owned(),
+            Self::NoVector => "no vector".to_owned(),
+        }
+    }
+}
+
 /// One pair, judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
+    /// The line that it ends on.
+    pub line: u64,
     /// Its category.
     pub kind: String,
     /// Its label.
@@ -45,6 +62,24 @@ pub struct Judged {
     pub cosine: f64,
     /// Asked both ways round, it is served one way only.
     pub uneven: bool,
+}
+
+impl Judged {
+    /// Whether the second was served from the first.
+    pub const fn is_served(&self) -> bool {
+        matches!(self.outcome, Outcome::Served(_))
+    }
+
+    pub(crate) fn decision(&self) -> RowDecision {
+        let verdict = match (self.is_served(), self.same) {
+            (true, true) => "true_hit",
+            (true, false) => "false_hit",
+            (false, true) => "false_miss",
+            (false, false) => "true_miss",
+        };
+        let similarity = (self.score > REFUSED).then_some(self.score);
+        RowDecision { line: self.line, verdict, by: self.outcome.by(), similarity, source_line: None }
+    }
 }
 
 /// Judges pairs as they come, `workers` tasks at a time, in order. Counts each chunk to `judged_so_far`.
@@ -99,7 +134,7 @@ fn combine(pair: Pair, there: OneWay, back: Option<OneWay>) -> Judged {
         _ => there,
     };
     let OneWay { outcome, score, cosine } = counts;
-    Judged { kind: pair.kind, same: pair.same, outcome, score, cosine, uneven }
+    Judged { line: pair.line, kind: pair.kind, same: pair.same, outcome, score, cosine, uneven }
 }
 
 struct OneWay {

@@ -2,11 +2,12 @@
 
 use crate::bench::{Bench, Setup, answer_of};
 use crate::input::{Arrival, Pair};
+use crate::pairs::Outcome;
 use crate::query::Asked;
-use crate::report::{Histogram, six, six_maybe};
+use crate::report::{Histogram, RowDecision, six, six_maybe};
 use crate::stats::{SplitMix64, upper_bound};
 use serde::Serialize;
-use signet_cache::{CacheKey, Lookup, Partition};
+use signet_cache::{CacheKey, Decision, Lookup, Partition};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -17,6 +18,7 @@ const BLOCK: usize = 1_000;
 /// One request of the stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
+    line: u64,
     asked: Asked,
     cluster: Option<u32>,
 }
@@ -32,7 +34,7 @@ pub struct ReplayReport {
     pub tiers: BTreeMap<&'static str, u64>,
     /// Misses by the reason that the decision gives, at the floor in force.
     pub misses: BTreeMap<String, u64>,
-    /// Similarities of hits at the floor in force, right and wrong.
+    /// Similarities of judged hits at the floor in force.
     pub similarities: Histogram,
     /// The whole run once more at other floors.
     pub curve: Vec<RunReport>,
@@ -125,7 +127,11 @@ pub(crate) fn events_of_stream(arrivals: impl Iterator<Item = Arrival>) -> Vec<E
         let next = u32::try_from(clusters.len()).expect("fewer clusters than lines of memory");
         *clusters.entry(name).or_insert(next)
     };
-    let event = |arrival: Arrival| Event { asked: arrival.query.within(""), cluster: arrival.cluster.map(&mut number) };
+    let event = |arrival: Arrival| Event {
+        line: arrival.line,
+        asked: arrival.query.within(""),
+        cluster: arrival.cluster.map(&mut number),
+    };
     arrivals.map(event).collect()
 }
 
@@ -143,7 +149,7 @@ pub(crate) fn events_of_pairs(pairs: impl Iterator<Item = Pair>, seed: u64) -> V
             if text == next {
                 parent.push(next);
             }
-            events.push(Event { asked, cluster: Some(text) });
+            events.push(Event { line: pair.line, asked, cluster: Some(text) });
             text
         });
         if pair.same {
@@ -180,14 +186,14 @@ fn floors(shipped: f32) -> Vec<f32> {
 }
 
 /// Replays `events` at the floor in force and at others, `workers` at a time. Counts arrivals to `replayed_so_far`, along
-/// with how many there will be.
+/// with how many there will be. Decisions are those at the floor in force.
 pub(crate) async fn replay(
     setup: &Setup,
     events: Vec<Event>,
     max_false_share: f64,
     workers: usize,
     replayed_so_far: &mut dyn FnMut(u64, u64),
-) -> ReplayReport {
+) -> (ReplayReport, Vec<RowDecision>) {
     let setup = setup.remembering();
     let floors = floors(setup.semantic.floor);
     let total = floors.len() as u64 * events.len() as u64;
@@ -213,28 +219,31 @@ pub(crate) async fn replay(
     for run in runs {
         finished.push(run.await.expect("a replay does not panic"));
     }
-    ReplayReport::of(setup.semantic.floor, &finished, max_false_share)
+    let report = ReplayReport::of(setup.semantic.floor, &finished, max_false_share);
+    (report, finished.into_iter().flat_map(|run| run.decisions).collect())
 }
 
 /// One pass over the stream.
 struct Run {
     floor: f32,
+    keeps_decisions: bool,
     blocks: Vec<Tally>,
     halves: [Tally; 2],
     tiers: BTreeMap<&'static str, u64>,
     misses: BTreeMap<String, u64>,
-    similarities: Vec<(f64, bool)>,
+    decisions: Vec<RowDecision>,
 }
 
 async fn run(setup: &Setup, events: &[Event], floor: f32, report: &mpsc::UnboundedSender<u64>) -> Run {
     let bench = Bench::new(setup);
     let mut run = Run {
         floor,
+        keeps_decisions: floor.total_cmp(&setup.semantic.floor).is_eq(),
         blocks: Vec::new(),
         halves: [Tally::default(); 2],
         tiers: BTreeMap::new(),
         misses: BTreeMap::new(),
-        similarities: Vec::new(),
+        decisions: Vec::new(),
     };
     for (at, event) in events.iter().enumerate() {
         if at % BLOCK == 0 {
@@ -250,35 +259,60 @@ async fn run(setup: &Setup, events: &[Event], floor: f32, report: &mpsc::Unbound
     run
 }
 
+const fn hit_verdict(right: Option<bool>) -> &'static str {
+    match right {
+        Some(true) => "right_hit",
+        Some(false) => "wrong_hit",
+        None => "unjudged_hit",
+    }
+}
+
+fn why_missed(decision: &Decision) -> String {
+    match (decision.ineligible, decision.refused_by) {
+        (Some(reason), _) => Outcome::Ineligible(reason).by(),
+        (None, Some(gate)) => Outcome::Gate(gate).by(),
+        (None, None) => "nothing near".to_owned(),
+    }
+}
+
 impl Run {
     async fn arrive(&mut self, bench: &Bench, events: &[Event], at: usize, event: &Event) -> Tally {
         let mut one = Tally { arrivals: 1, ..Tally::default() };
-        match bench.ask(&event.asked, Some(self.floor)).await {
-            Lookup::Exact(_) => one.exact = 1,
+        let (verdict, by, similarity, source_line) = match bench.ask(&event.asked, Some(self.floor)).await {
+            Lookup::Exact(entry) => {
+                one.exact = 1;
+                ("exact", "exact".to_owned(), None, Some(events[answer_of(&entry) as usize].line))
+            }
             Lookup::Semantic(entry, decision) => {
-                one.hits = 1;
                 let source = &events[answer_of(&entry) as usize];
-                if let (Some(asked), Some(served)) = (event.cluster, source.cluster) {
-                    one.judged = 1;
-                    one.wrong = u64::from(asked != served);
-                }
-                *self.tiers.entry(decision.tier.unwrap_or("unknown")).or_default() += 1;
-                self.similarities.push((decision.similarity.map_or(0.0, f64::from), one.wrong == 0));
+                let right = event.cluster.zip(source.cluster).map(|(asked, served)| asked == served);
+                one.hits = 1;
+                one.judged = u64::from(right.is_some());
+                one.wrong = u64::from(right == Some(false));
+                let tier = decision.tier.unwrap_or("unknown");
+                *self.tiers.entry(tier).or_default() += 1;
+                (hit_verdict(right), tier.to_owned(), decision.similarity, Some(source.line))
             }
             Lookup::Miss(miss) => {
-                let decision = &miss.decision;
-                one.ineligible = u64::from(decision.ineligible.is_some());
-                let reason = match (decision.ineligible, decision.refused_by) {
-                    (Some(reason), _) => format!("ineligible: {reason}"),
-                    (None, Some(gate)) => format!("gate: {gate}"),
-                    (None, None) => "nothing near".to_owned(),
-                };
-                *self.misses.entry(reason).or_default() += 1;
+                one.ineligible = u64::from(miss.decision.ineligible.is_some());
+                let (why, similarity) = (why_missed(&miss.decision), miss.decision.similarity);
+                *self.misses.entry(why.clone()).or_default() += 1;
                 let answer = u32::try_from(at).expect("fewer arrivals than lines of memory");
                 bench.store(&event.asked, answer, miss.prepared);
+                ("miss", why, similarity, None)
             }
+        };
+        if self.keeps_decisions {
+            let similarity = similarity.map(f64::from);
+            self.decisions.push(RowDecision { line: event.line, verdict, by, similarity, source_line });
         }
         one
+    }
+
+    /// Similarities of judged hits, and whether they were right.
+    fn similarities(&self) -> impl Iterator<Item = (f64, bool)> {
+        let judged = self.decisions.iter().filter(|row| matches!(row.verdict, "right_hit" | "wrong_hit"));
+        judged.filter_map(|row| Some((row.similarity?, row.verdict == "right_hit")))
     }
 
     fn whole(&self) -> Tally {
@@ -294,7 +328,7 @@ impl ReplayReport {
             blocks: in_force.blocks.clone(),
             tiers: in_force.tiers.clone(),
             misses: in_force.misses.clone(),
-            similarities: Histogram::of(in_force.similarities.iter().copied()),
+            similarities: Histogram::of(in_force.similarities()),
             curve: runs.iter().map(|run| run.whole().report(run.floor)).collect(),
             chosen: runs.iter().any(|run| run.whole().judged > 0).then(|| choose(runs, max_false_share)),
         }

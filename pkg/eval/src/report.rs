@@ -1,7 +1,7 @@
 //! The figures, as they are written to JSON and drawn.
 
 use crate::input::Format;
-use crate::pairs::{Judged, Outcome};
+use crate::pairs::Judged;
 use crate::replay::ReplayReport;
 use crate::stats::{Interval, Ranking, bootstrap, clopper_pearson, false_share};
 use serde::{Serialize, Serializer};
@@ -37,6 +37,27 @@ pub struct Report {
     /// Of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayReport>,
+    /// Row by row, in order; written apart.
+    #[serde(skip)]
+    pub decisions: Vec<RowDecision>,
+}
+
+/// What became of one row at the floor in force. It holds no text of the row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowDecision {
+    /// The line that the row ends on.
+    pub line: u64,
+    /// Pairs: `true_hit`, `false_hit`, `false_miss`, `true_miss`. Streams: `exact`, `right_hit`, `wrong_hit`,
+    /// `unjudged_hit`, `miss`.
+    pub verdict: &'static str,
+    /// The tier, gate or reason.
+    pub by: String,
+    /// Where there is one: of the hit, or of the best candidate refused; of pairs, wherever the gates pass.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "six_maybe")]
+    pub similarity: Option<f64>,
+    /// Streams: the line whose answer was served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_line: Option<u64>,
 }
 
 /// What was evaluated, and how.
@@ -76,6 +97,8 @@ pub struct PairsReport {
     pub uneven: u64,
     /// What floors from 0.50 on would serve, wherever that changes.
     pub curve: Vec<Point>,
+    /// The same for the cosine alone.
+    pub curve_cosine: Vec<Point>,
     /// ROC of what the gates pass, ranked by similarity: (false hit rate, true hit rate).
     #[serde(serialize_with = "six_points")]
     pub roc: Vec<[f64; 2]>,
@@ -257,10 +280,11 @@ impl PairsReport {
         Self {
             traffic,
             kinds: by_kind.iter().map(|(kind, own)| KindReport::of(kind, own, &all, options)).collect(),
-            tiers: tally(judged, tier_name),
-            refusals: tally(judged, refusal_name),
+            tiers: tally(judged, true),
+            refusals: tally(judged, false),
             uneven: judged.iter().filter(|pair| pair.uneven).count() as u64,
-            curve: curve(judged),
+            curve: curve(judged, |pair| pair.score),
+            curve_cosine: curve(judged, |pair| pair.cosine),
             roc: Ranking::of(gated(&all)).roc(200),
             roc_cosine: Ranking::of(cosine(&all)).roc(200),
             passed: Histogram::of(gated(&all)),
@@ -274,7 +298,7 @@ impl KindReport {
     fn of(kind: &str, own: &[&Judged], all: &[&Judged], options: &PairOptions) -> Self {
         let rate = |same: bool| {
             let labelled = own.iter().filter(|pair| pair.same == same);
-            let served = labelled.clone().filter(|pair| matches!(pair.outcome, Outcome::Served(_)));
+            let served = labelled.clone().filter(|pair| pair.is_served());
             Rate::new(served.count() as u64, labelled.count() as u64)
         };
         let (true_hits, false_hits) = (rate(true), rate(false));
@@ -334,27 +358,11 @@ impl TrafficReport {
     }
 }
 
-fn tier_name(outcome: Outcome) -> Option<String> {
-    if let Outcome::Served(tier) = outcome { Some(tier.to_owned()) } else { None }
-}
-
-fn refusal_name(outcome: Outcome) -> Option<String> {
-    match outcome {
-        Outcome::Served(_) => None,
-        Outcome::Partition => Some("partition".to_owned()),
-        Outcome::Ineligible(reason) => Some(format!("ineligible: {reason}")),
-        Outcome::Gate(gate) => Some(format!("gate: {gate}")),
-        Outcome::BelowFloor => Some("below the floor".to_owned()),
-        Outcome::NoVector => Some("no vector".to_owned()),
-    }
-}
-
 /// Counts by name, the most frequent first.
-fn tally(judged: &[Judged], name: fn(Outcome) -> Option<String>) -> Vec<Count> {
+fn tally(judged: &[Judged], served: bool) -> Vec<Count> {
     let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for pair in judged {
-        let Some(name) = name(pair.outcome) else { continue };
-        let (should_hit, must_miss) = counts.entry(name).or_default();
+    for pair in judged.iter().filter(|pair| pair.is_served() == served) {
+        let (should_hit, must_miss) = counts.entry(pair.outcome.by()).or_default();
         *(if pair.same { should_hit } else { must_miss }) += 1;
     }
     let count = |(name, (should_hit, must_miss))| Count { name, should_hit, must_miss };
@@ -364,12 +372,12 @@ fn tally(judged: &[Judged], name: fn(Outcome) -> Option<String>) -> Vec<Count> {
 }
 
 /// The floors 0.50, 0.51 … 1.00, without those that serve what the one before serves.
-fn curve(judged: &[Judged]) -> Vec<Point> {
+fn curve(judged: &[Judged], score: fn(&Judged) -> f64) -> Vec<Point> {
     let at = |percent: u32| {
         // Similarities are f32, and so is a floor: 0.97 as f64 is over the 0.97 that the cache compares with.
         #[expect(clippy::cast_possible_truncation, reason = "as the configuration does")]
         let floor = (f64::from(percent) / 100.0) as f32;
-        let served = |same| judged.iter().filter(|pair| pair.same == same && pair.score >= f64::from(floor)).count();
+        let served = |same| judged.iter().filter(|pair| pair.same == same && score(pair) >= f64::from(floor)).count();
         Point::new(f64::from(floor), served(true) as u64, served(false) as u64, judged.len() as u64)
     };
     let mut points: Vec<_> = (50..=100).map(at).collect();

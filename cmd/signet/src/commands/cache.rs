@@ -58,6 +58,9 @@ pub(crate) struct EvalArgs {
     /// Write them there as one HTML page with plots.
     #[arg(long)]
     html: Option<PathBuf>,
+    /// Write there what became of each row at the floor in force, by line number, one JSON object a line.
+    #[arg(long)]
+    decisions: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -157,15 +160,21 @@ fn measure(args: &EvalArgs, config: &Config, reader: Reader<Box<dyn BufRead>>) -
 
 fn write(args: &EvalArgs, report: &Report) -> Result<()> {
     if let Some(file) = &args.json {
-        let mut text = serde_json::to_string_pretty(report)?;
-        text.push('\n');
-        fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+        write_file(file, &(serde_json::to_string_pretty(report)? + "\n"))?;
     }
     if let Some(file) = &args.html {
-        fs::write(file, signet_eval::html(report)).with_context(|| format!("writing {}", file.display()))?;
+        write_file(file, &signet_eval::html(report))?;
+    }
+    if let Some(file) = &args.decisions {
+        let lines = report.decisions.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        write_file(file, &(lines.join("\n") + "\n"))?;
     }
     say(&signet_eval::table(report));
     Ok(())
+}
+
+fn write_file(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("writing {}", file.display()))
 }
 
 struct Told<'a> {

@@ -75,8 +75,21 @@ fn what_the_evaluation_says_is_what_the_gateway_does() {
 fn the_figures_go_to_a_table_a_json_file_and_a_page() {
     let folder = TempDir::new().expect("a folder");
     pairs_file(folder.path());
-    let out =
-        run(folder.path(), &["pairs.jsonl", "--json", "a.json", "--html", "a.html", "--both", "--base-rate", "0.2"]);
+    let out = run(
+        folder.path(),
+        &[
+            "pairs.jsonl",
+            "--json",
+            "a.json",
+            "--html",
+            "a.html",
+            "--both",
+            "--base-rate",
+            "0.2",
+            "--decisions",
+            "a.jsonl",
+        ],
+    );
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     let table = text(&out.stdout);
     assert!(table.contains("rows 9, bad lines 0") && table.contains("floor 0.970"), "{table}");
@@ -86,6 +99,9 @@ fn the_figures_go_to_a_table_a_json_file_and_a_page() {
     assert!(page.starts_with("<!doctype html>") && page.contains("<svg ") && !page.contains("<script"));
     let report = read_json(&folder.path().join("a.json"));
     assert_eq!(report["settings"]["both_ways"], true);
+    let decisions = fs::read_to_string(folder.path().join("a.jsonl")).expect("decisions");
+    assert_eq!(decisions.lines().count(), PAIRS.len());
+    assert!(!decisions.contains("France") && decisions.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
     // Standard input gives the same figures.
     let mut child = eval(folder.path(), &["-", "--json", "b.json", "--both", "--base-rate", "0.2"])
         .stdin(Stdio::piped())

@@ -5,7 +5,7 @@ mod plot;
 mod tests;
 
 use crate::replay::{ReplayReport, RunReport};
-use crate::report::{Bin, Count, Histogram, KindReport, PairsReport, Report};
+use crate::report::{Bin, Count, Histogram, KindReport, PairsReport, Point, Report};
 use crate::table::{areas, maybe, percent, rate, resampled};
 use plot::{Axis, Bars, Line, Plot};
 use std::fmt::{self, Display, Write};
@@ -98,10 +98,15 @@ fn write_pairs(pairs: &PairsReport, out: &mut String) -> fmt::Result {
         maybe(traffic.false_share_high),
     )?;
     let points = |(ratio, precision): (f64, Option<f64>)| precision.map(|precision| [ratio, precision]);
-    let curve = pairs.curve.iter().filter_map(|point| points((point.hit_ratio, point.precision))).collect();
-    precision_plot(curve).write(out)?;
-    histogram_plot("Similarity of pairs that pass every gate", &pairs.passed).write(out)?;
-    histogram_plot("Cosine of all pairs, without gates", &pairs.cosines).write(out)?;
+    let curve = |curve: &[Point]| curve.iter().filter_map(|p| points((p.hit_ratio, p.precision))).collect();
+    precision_plot(vec![
+        Line { name: "with gates", colour: RIGHT, points: curve(&pairs.curve), dots: true },
+        Line { name: "cosine alone", colour: WRONG, points: curve(&pairs.curve_cosine), dots: false },
+    ])
+    .write(out)?;
+    let labels = ["should hit", "must miss"];
+    histogram_plot("Similarity of pairs that pass every gate", labels, &pairs.passed).write(out)?;
+    histogram_plot("Cosine of all pairs, without gates", labels, &pairs.cosines).write(out)?;
     roc_plot(pairs).write(out)?;
     write_counts("served by", &pairs.tiers, out)?;
     write_counts("refused by", &pairs.refusals, out)
@@ -118,16 +123,21 @@ fn write_counts(title: &str, counts: &[Count], out: &mut String) -> fmt::Result 
     write_table(&[title, "should hit", "must miss"], counts.iter().map(row), out)
 }
 
+/// The end of an axis from 0 to at least `most` whose five parts are whole numbers.
+fn in_fifths(most: u64) -> f64 {
+    (most.max(1).div_ceil(5) * 5) as f64
+}
+
 fn share_axis(label: &'static str) -> Axis {
     Axis { label, to: 1.0, percent: true }
 }
 
-fn precision_plot(points: Vec<[f64; 2]>) -> Plot {
+fn precision_plot(lines: Vec<Line>) -> Plot {
     Plot {
         title: "Precision against hit ratio, floor by floor",
         x: share_axis("hits among all questions"),
         y: share_axis("right among hits"),
-        lines: vec![Line { name: "floors", colour: RIGHT, points, dots: true }],
+        lines,
         bars: Vec::new(),
     }
 }
@@ -145,7 +155,7 @@ fn roc_plot(pairs: &PairsReport) -> Plot {
     }
 }
 
-fn histogram_plot(title: &'static str, histogram: &Histogram) -> Plot {
+fn histogram_plot(title: &'static str, labels: [&'static str; 2], histogram: &Histogram) -> Plot {
     let most = histogram.bins.iter().map(|bin| bin.right.max(bin.wrong)).max().unwrap_or(0).max(1);
     let bars = |name, colour, count: fn(&Bin) -> u64| Bars {
         name,
@@ -156,9 +166,9 @@ fn histogram_plot(title: &'static str, histogram: &Histogram) -> Plot {
     Plot {
         title,
         x: Axis { label: "similarity", to: 1.0, percent: false },
-        y: Axis { label: "count", to: most as f64, percent: false },
+        y: Axis { label: "count", to: in_fifths(most), percent: false },
         lines: Vec::new(),
-        bars: vec![bars("one answer serves both", RIGHT, |bin| bin.right), bars("must miss", WRONG, |bin| bin.wrong)],
+        bars: vec![bars(labels[0], RIGHT, |bin| bin.right), bars(labels[1], WRONG, |bin| bin.wrong)],
     }
 }
 
@@ -178,8 +188,12 @@ fn write_replay(replay: &ReplayReport, out: &mut String) -> fmt::Result {
     )?;
     let ratio = |run: &RunReport| run.tally.hits as f64 / run.tally.arrivals.max(1) as f64;
     let points = replay.curve.iter().filter_map(|run| run.wrong_share.map(|wrong| [ratio(run), 1.0 - wrong]));
-    precision_plot(points.collect()).write(out)?;
-    histogram_plot("Similarity of hits, right and wrong", &replay.similarities).write(out)?;
+    if tally.judged > 0 {
+        precision_plot(vec![Line { name: "floors", colour: RIGHT, points: points.collect(), dots: true }])
+            .write(out)?;
+        let labels = ["right hits", "wrong hits"];
+        histogram_plot("Similarity of judged hits", labels, &replay.similarities).write(out)?;
+    }
     blocks_plot(replay).write(out)?;
     let head = ["floor", "hits", "hit rate", "judged", "wrong", "wrong share", "95 % bound"];
     write_table(&head, replay.curve.iter().map(run_row), out)?;
@@ -219,7 +233,7 @@ fn blocks_plot(replay: &ReplayReport) -> Plot {
     };
     Plot {
         title: "By blocks of 1,000 arrivals",
-        x: Axis { label: "block", to: replay.blocks.len().max(1) as f64, percent: false },
+        x: Axis { label: "block", to: in_fifths(replay.blocks.len() as u64), percent: false },
         y: share_axis("of the arrivals"),
         lines: vec![
             Line { name: "exact repeats", colour: "#777777", points: each(|block| block.exact), dots: true },

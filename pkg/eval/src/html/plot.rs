@@ -3,7 +3,7 @@
 use super::Escaped;
 use std::fmt::{self, Write};
 
-const WIDTH: f64 = 480.0;
+const WIDTH: f64 = 490.0;
 const HEIGHT: f64 = 320.0;
 // The plotted area.
 const LEFT: f64 = 60.0;
@@ -139,7 +139,7 @@ impl Axis {
         let value = part * self.to;
         if self.percent {
             format!("{:.0} %", value * 100.0)
-        } else if self.to > 5.0 {
+        } else if self.to > 1.0 {
             format!("{value:.0}")
         } else {
             format!("{value:.1}")

@@ -33,6 +33,8 @@ pub enum Format {
 /// Two requests and whether one answer serves both.
 #[derive(Debug, Clone)]
 pub struct Pair {
+    /// The line that it ends on.
+    pub line: u64,
     /// The one that is stored.
     pub a: Query,
     /// The one that is asked.
@@ -46,6 +48,8 @@ pub struct Pair {
 /// One request of a stream.
 #[derive(Debug, Clone)]
 pub struct Arrival {
+    /// The line that it ends on.
+    pub line: u64,
     /// The request.
     pub query: Query,
     /// What is answered; requests of one cluster share their answer.
@@ -147,7 +151,7 @@ impl<R: BufRead> Iterator for Reader<R> {
         };
         let row = self
             .members(line)
-            .and_then(|(line, members)| rows::read(self.format, &members).map_err(|what| BadLine { line, what }));
+            .and_then(|(line, members)| rows::read(self.format, line, &members).map_err(|what| BadLine { line, what }));
         Some(Ok(row))
     }
 }

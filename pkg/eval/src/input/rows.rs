@@ -40,21 +40,21 @@ pub(super) fn recognise(members: &Members) -> Result<Format, Unreadable> {
     Err(Unreadable::Unknown(format!("the first row has the fields {}", names.join(", "))))
 }
 
-pub(super) fn read(format: Format, members: &Members) -> Result<Row, String> {
+pub(super) fn read(format: Format, line: u64, members: &Members) -> Result<Row, String> {
     match format {
-        Format::Pairs => pair(members).map(|pair| Row::Pair(Box::new(pair))),
-        Format::Stream => stream(members),
-        Format::OpenAi => openai(members),
-        Format::LiteLlm => litellm(members),
+        Format::Pairs => pair(line, members).map(|pair| Row::Pair(Box::new(pair))),
+        Format::Stream => stream(line, members),
+        Format::OpenAi => openai(line, members),
+        Format::LiteLlm => litellm(line, members),
     }
 }
 
-fn pair(members: &Members) -> Result<Pair, String> {
+fn pair(line: u64, members: &Members) -> Result<Pair, String> {
     let (a, b) = texts(members).ok_or("no two texts (a, b)")?;
     let same = label(any(members, &LABELS).ok_or("no label")?)?;
     let kind = any(members, &KINDS).and_then(Value::as_str).unwrap_or("all").to_owned();
     let read = |name: &str, value| Query::read(value).map_err(|what| format!("{name}: {what}"));
-    Ok(Pair { a: read("the first text", a)?, b: read("the second text", b)?, same, kind })
+    Ok(Pair { line, a: read("the first text", a)?, b: read("the second text", b)?, same, kind })
 }
 
 fn label(value: &Value) -> Result<bool, String> {
@@ -66,29 +66,31 @@ fn label(value: &Value) -> Result<bool, String> {
     }
 }
 
-fn arrival(query: Query, cluster: Option<String>) -> Row {
-    Row::Arrival(Box::new(Arrival { query, cluster }))
+fn arrival(line: u64, query: Query, cluster: Option<String>) -> Row {
+    Row::Arrival(Box::new(Arrival { line, query, cluster }))
 }
 
-fn stream(members: &Members) -> Result<Row, String> {
+fn stream(line: u64, members: &Members) -> Result<Row, String> {
     let query = Query::read(any(members, &STREAM_TEXTS).ok_or("no text")?)?;
     let cluster = any(members, &CLUSTERS).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    Ok(arrival(query, cluster.filter(|cluster| !cluster.is_empty())))
+    Ok(arrival(line, query, cluster.filter(|cluster| !cluster.is_empty())))
 }
 
 /// A chat completion body, or a line of a batch file: `{"custom_id", "method", "url", "body"}`.
-fn openai(members: &Members) -> Result<Row, String> {
-    let Some(body) = members.get("body") else { return Ok(arrival(Query::from_body(members.clone(), "")?, None)) };
+fn openai(line: u64, members: &Members) -> Result<Row, String> {
+    let Some(body) = members.get("body") else {
+        return Ok(arrival(line, Query::from_body(members.clone(), "")?, None));
+    };
     if members.get("url").and_then(Value::as_str).is_some_and(|url| !url.ends_with("/chat/completions")) {
         return Ok(Row::Other);
     }
     let body = body.as_object().ok_or("body is not an object")?;
-    Ok(arrival(Query::from_body(body.clone(), "")?, None))
+    Ok(arrival(line, Query::from_body(body.clone(), "")?, None))
 }
 
 /// LiteLLM's standard logging payload, by itself or in an object beside other things. The messages may be a list, or that
 /// list as text.
-fn litellm(members: &Members) -> Result<Row, String> {
+fn litellm(line: u64, members: &Members) -> Result<Row, String> {
     let inner = members.get("standard_logging_object").and_then(Value::as_object);
     let members = inner.unwrap_or(members);
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -107,5 +109,5 @@ fn litellm(members: &Members) -> Result<Row, String> {
         body.insert("model".to_owned(), model.clone());
     }
     let key = members.get("metadata").and_then(|metadata| metadata.get("user_api_key_hash")).and_then(Value::as_str);
-    Ok(arrival(Query::from_body(body, key.unwrap_or_default())?, None))
+    Ok(arrival(line, Query::from_body(body, key.unwrap_or_default())?, None))
 }

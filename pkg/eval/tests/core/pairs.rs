@@ -36,6 +36,9 @@ fn each_pair_is_served_or_refused_for_a_reason() {
     let overall = &pairs(&report).overall;
     assert_eq!((overall.true_hits.hits, overall.true_hits.of), (3, 4));
     assert_eq!((overall.false_hits.hits, overall.false_hits.of), (1, 3));
+    let verdicts: Vec<_> = report.decisions.iter().map(|row| (row.line, row.verdict)).collect();
+    let (hit, miss) = ("true_hit", "true_miss");
+    assert_eq!(verdicts, [(1, hit), (2, hit), (3, hit), (4, miss), (5, miss), (6, "false_hit"), (7, "false_miss")]);
 }
 
 #[test]

@@ -29,6 +29,18 @@ fn a_miss_is_stored_with_its_own_answer_and_a_hit_is_judged_by_it() {
     let misses = &replay(&report).misses;
     assert_eq!((misses["nothing near"], misses["gate: words"], misses["ineligible: volatile"]), (1, 1, 1));
     assert_eq!(replay(&report).blocks, [tally]);
+    let decisions: Vec<_> = report.decisions.iter().map(|row| (row.line, row.verdict, row.source_line)).collect();
+    let expected = [
+        (1, "miss", None),
+        (2, "exact", Some(1)),
+        (3, "right_hit", Some(1)),
+        (4, "miss", None),
+        (5, "wrong_hit", Some(1)),
+        (6, "exact", Some(4)),
+        (7, "miss", None),
+    ];
+    assert_eq!(decisions, expected);
+    assert_eq!(report.decisions[3].by, "gate: words");
 }
 
 #[test]
@@ -47,6 +59,7 @@ fn without_clusters_there_is_a_hit_rate_and_no_judgement() {
     assert_eq!((shipped.tally.hits, shipped.tally.judged), (1, 0));
     assert_eq!((shipped.hit_rate, shipped.wrong_share, shipped.wrong_share_bound), (Some(0.5), None, None));
     assert!(replay(&report).chosen.is_none());
+    assert!(replay(&report).similarities.bins.is_empty(), "nobody knows whether they were right");
     assert!(!html(&report).contains("NaN"));
 }
 
