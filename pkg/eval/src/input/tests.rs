@@ -114,6 +114,7 @@ fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_read() {
     let long = "x".repeat(lines::MAX_LINE + 10);
     let (rows, bad) = read(&format!("{{\"prompt\":\"x\"}}\n{long}\n{{\"prompt\":\"y\"}}\n"));
     assert_eq!(rows.iter().map(asked).collect::<Vec<_>>(), [["x"], ["y"]]);
+    assert_eq!(bad.len(), 1);
     assert!(bad[0].to_string().starts_with("line 2: over"));
 }
 

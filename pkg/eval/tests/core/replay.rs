@@ -1,6 +1,6 @@
-use crate::fixture::{BOIL, OPTIONS, POACH, POLITE, SPELLED, json_pair, report, run, setup};
+use crate::fixture::{BOIL, OPTIONS, POACH, POLITE, SPELLED, TWO, json_pair, report, run, setup};
 use signet_cache::Mode;
-use signet_eval::{Options, ReplayReport, Report, html};
+use signet_eval::{Options, PairOptions, ReplayReport, Report, RunReport, html};
 
 fn arrival(text: &str, cluster: &str) -> String {
     serde_json::json!({ "text": text, "cluster": cluster }).to_string() + "\n"
@@ -85,7 +85,8 @@ fn right_hits(count: usize) -> String {
 #[test]
 fn a_floor_is_chosen_only_with_enough_hits_and_judged_on_the_other_half() {
     let chosen = |count| {
-        let report = report(&right_hits(count), &setup(Mode::On, 0.9), &Options { max_false_share: 0.1, ..OPTIONS });
+        let stream = right_hits(count) + &arrival(TWO, "two");
+        let report = report(&stream, &setup(Mode::On, 0.9), &Options { max_false_share: 0.1, ..OPTIONS });
         replay(&report).chosen.expect("labelled")
     };
     // (0 + 1) / (n + 1) ≤ 0.1 needs nine hits in the first half.
@@ -93,7 +94,8 @@ fn a_floor_is_chosen_only_with_enough_hits_and_judged_on_the_other_half() {
     let chosen = chosen(18);
     // The strictest of those that hit as often: the spellings are at 0.95.
     assert!(chosen.floor.is_some_and(|floor| (0.935..0.955).contains(&floor)), "{chosen:?}");
-    assert_eq!(chosen.second.map(|half| (half.tally.hits, half.tally.wrong)), Some((9, 0)));
+    let half = |run: Option<RunReport>| run.map(|run| (run.tally.arrivals, run.tally.hits, run.tally.wrong));
+    assert_eq!((half(chosen.first), half(chosen.second)), (Some((18, 9, 0)), Some((19, 9, 0))));
 }
 
 #[test]
@@ -108,6 +110,22 @@ fn labelled_pairs_become_a_stream_in_which_chains_of_equals_are_one_cluster() {
     // Two texts without the chain: both arrivals of whichever comes later are wrong.
     let text = json_pair(POACH, POACH, 1, "") + &json_pair(SPELLED, SPELLED, 1, "");
     assert_eq!(replay(&report(&text, &setup(Mode::On, 0.9), &options)).shipped.tally.wrong, 2);
+}
+
+#[test]
+fn labelled_pairs_arrive_in_an_order_that_the_seed_decides() {
+    let text: String = (0..20).map(|_| json_pair(POACH, BOIL, 0, "")).collect();
+    let order = |seed| {
+        let options = Options { replay: true, pairs: PairOptions { seed, ..OPTIONS.pairs }, ..OPTIONS };
+        let report = report(&text, &setup(Mode::On, 0.9), &options);
+        report.decisions.iter().map(|row| row.line).collect::<Vec<_>>()
+    };
+    assert_eq!(order(1), order(1));
+    assert_ne!(order(1), order(2));
+    assert!(!order(1).is_sorted());
+    let mut sorted = order(1);
+    sorted.sort_unstable();
+    assert!(sorted.into_iter().eq((1..=20).flat_map(|line| [line, line])), "each side of each pair arrives once");
 }
 
 #[test]
