@@ -32,14 +32,6 @@ pub(crate) struct Asked {
 }
 
 impl Query {
-    /// A chat of one user message.
-    ///
-    /// # Errors
-    /// Never for text without a fault; the reader of requests decides.
-    pub fn text(text: &str) -> Result<Self, String> {
-        Self::read(&Value::String(text.to_owned()))
-    }
-
     /// A text, a list of chat messages, or a request object.
     ///
     /// # Errors
