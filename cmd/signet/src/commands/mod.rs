@@ -1,5 +1,7 @@
 //! One file a subcommand.
 
+pub(crate) mod cache;
 pub(crate) mod config;
 pub(crate) mod lineage;
 pub(crate) mod out;
+pub(crate) mod progress;
