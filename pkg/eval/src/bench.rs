@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use signet_cache::{
-    Ask, Cache, Config, EmbedFault, Embedder, Entry, KeyStore, Keyring, Lookup, Mode, Prepared, ReadPolicy, Semantic,
-    SemanticConfig, Source, StoreFault, Stored, VectorIndex,
+    Ask, Cache, Config, EmbedFault, Embedder, Entry, KeyStore, Keyring, Lookup, Mode, Origin, Prepared, ReadPolicy,
+    Semantic, SemanticConfig, Source, StoreFault, Stored, VectorIndex,
 };
 use signet_types::{EntryId, LineageId, LogId, TenantId};
 use std::collections::HashMap;
@@ -90,6 +90,7 @@ impl Bench {
             created_ms: NOW_MS,
             expires_ms: u64::MAX,
             source: nowhere(),
+            origin: Origin::default(),
         });
         self.cache.insert(entry.clone(), prepared);
         entry

@@ -139,8 +139,8 @@ async fn status(State(admin): State<Admin>) -> Json<Status> {
 }
 
 async fn purge(State(admin): State<Admin>, body: Bytes) -> Response {
-    let asked: Purge = match serde_json::from_slice(&body) {
-        Ok(asked) => asked,
+    let asked = match Json::<Purge>::from_bytes(&body) {
+        Ok(Json(asked)) => asked,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
     let limited = asked.id.is_some()
@@ -172,8 +172,8 @@ async fn purge(State(admin): State<Admin>, body: Bytes) -> Response {
 }
 
 async fn switch_semantic(State(admin): State<Admin>, body: Bytes) -> Response {
-    let asked: SemanticSwitch = match serde_json::from_slice(&body) {
-        Ok(asked) => asked,
+    let asked = match Json::<SemanticSwitch>::from_bytes(&body) {
+        Ok(Json(asked)) => asked,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
     let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };

@@ -160,6 +160,8 @@ pub struct HttpFacts {
     pub status: u16,
     /// Whether the caller asked for a stream.
     pub stream: bool,
+    /// The `X-Request-Id` that the caller chose, if it did.
+    pub request_id: Option<String>,
 }
 
 /// The request.

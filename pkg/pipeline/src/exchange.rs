@@ -82,6 +82,7 @@ pub(crate) struct State {
     received: Instant,
     received_ms: u64,
     trace_id: Option<String>,
+    request_id: Option<String>,
     identity: Identity,
     /// Derived from the tenant's key once; every commitment of the exchange comes from it.
     opening: OnceLock<Opening>,
@@ -121,6 +122,7 @@ impl Exchange {
             received: head.received,
             received_ms: head.received_ms,
             trace_id: trace_id(head),
+            request_id: head.headers.get("x-request-id").map(|_| head.request_id.as_str().to_owned()),
             identity: Identity { keys: nobody, auth: "none" },
             opening: OnceLock::new(),
             opened: None,
@@ -303,7 +305,12 @@ impl State {
         let request = self.request.take().unwrap_or_else(|| self.no_request());
         Facts {
             caller,
-            http: HttpFacts { route: self.operation.route, status: ending.status, stream: self.stream },
+            http: HttpFacts {
+                route: self.operation.route,
+                status: ending.status,
+                stream: self.stream,
+                request_id: self.request_id.take(),
+            },
             request,
             model: ModelFacts {
                 asked: std::mem::take(&mut self.asked),

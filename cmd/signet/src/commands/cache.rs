@@ -1,7 +1,9 @@
 //! `signet cache`: how often would the semantic cache serve, and how often would it be wrong?
 
+use super::explain::{self, ExplainArgs};
 use super::out::{complain, say};
 use super::progress::Progress;
+use super::purge::{self, PurgeArgs};
 use crate::exit;
 use crate::serve::build;
 use anyhow::{Context, Result};
@@ -18,6 +20,10 @@ use std::sync::Arc;
 pub(crate) enum CacheCommand {
     /// Measure true and false hits on labelled pairs, a stream, or one's own logs.
     Eval(EvalArgs),
+    /// Say why an answer came from the cache or did not.
+    Explain(ExplainArgs),
+    /// Take stored answers back, on every replica.
+    Purge(PurgeArgs),
 }
 
 #[derive(Args)]
@@ -92,9 +98,13 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(command: &CacheCommand) -> u8 {
-    let CacheCommand::Eval(args) = command;
-    eval(args).unwrap_or_else(|error| {
-        complain(&format!("signet cache eval: {error:#}"));
+    let (name, done) = match command {
+        CacheCommand::Eval(args) => ("eval", eval(args)),
+        CacheCommand::Explain(args) => ("explain", explain::run(args)),
+        CacheCommand::Purge(args) => ("purge", purge::run(args)),
+    };
+    done.unwrap_or_else(|error| {
+        complain(&format!("signet cache {name}: {error:#}"));
         exit::FAILURE
     })
 }

@@ -10,6 +10,7 @@ mod canned;
 mod client;
 mod connections;
 mod crash;
+mod drill;
 mod flights;
 mod gaps;
 mod gateway;
