@@ -42,6 +42,7 @@ STEPS = (
     ("exact hit", steps_cache.exact, False),
     ("semantic hit", steps_cache.semantic, False),
     ("semantic hit by vector", steps_cache.vector, False),
+    ("wrong hit", steps_cache.wrong_hit, False),
     ("near misses", steps_cache.near_misses, False),
     ("coalesced pair", steps_cache.coalesced, False),
     ("bypass", steps_cache.bypass, False),

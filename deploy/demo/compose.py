@@ -94,6 +94,10 @@ class Compose(Stack):
     def signet(self, *args):
         return self.compose("exec", "-T", GATEWAYS[0], "signet", *map(str, args))
 
+    def look(self, *args):
+        """One of our own commands that reads the first replica's records; the container's environment names its folder."""
+        return self.signet(*args)
+
     def replay(self, *flags):
         return self.compose("run", "--rm", "--no-deps", "-T", "load", "replay", "--target", "http://signet-1:8080/v1", *flags,
                             timeout=300)

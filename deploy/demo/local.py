@@ -147,6 +147,10 @@ class Local(Stack):
     def signet(self, *args):
         return run([self.bin / "signet", *args], timeout=180)
 
+    def look(self, *args):
+        """One of our own commands that reads the first replica's records."""
+        return self.signet(*args, "--data", self.folder / "signet-1")
+
     def replay(self, *flags):
         return run([self.bin / "signet-load", "replay", "--target", f"{self.gateways[0].url}/v1", *flags], timeout=300)
 

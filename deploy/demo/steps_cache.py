@@ -77,6 +77,23 @@ NEAR_MISSES = (
 )
 
 
+def wrong_hit(demo):
+    """A hit that a caller calls wrong: why it was served, who else was served, and that nobody is any more."""
+    asked, again = "What is the capital of Iceland?", "What's the capital of Iceland?"
+    source = answered(demo.alice.ask(asked), cache="MISS")
+    hit = answered(demo.alice.ask(again), cache="SEMANTIC")
+    code, told = demo.stack.look("cache", "explain", "--lineage", hit.get("lineage-id"))
+    holds(code == 0 and "hit_semantic" in told and source.get("lineage-id") in told, f"cache explain: {told}")
+    code, children = demo.stack.look("lineage", "children", source.get("lineage-id"))
+    holds(code == 0 and hit.get("lineage-id") in children, f"lineage children: {children}")
+    taken = demo.alice.post(f"/v1/lineage/{hit.get('lineage-id')}/feedback", b'{"cache":"wrong"}')
+    same("feedback", (taken.status, taken.json()["source"]), (200, source.get("lineage-id")))
+    with demo.upstream_calls(1):
+        answered(demo.alice.ask(again), cache="MISS")
+        answered(demo.alice.ask(asked), cache="SEMANTIC")
+    return "explained, its children listed, taken back: the next one is fresh"
+
+
 def near_misses(demo):
     for _, stored, asked in NEAR_MISSES:
         for prompt in (stored, asked):

@@ -26,6 +26,11 @@ enum Command {
         #[command(subcommand)]
         command: commands::config::ConfigCommand,
     },
+    /// Measure the semantic cache.
+    Cache {
+        #[command(subcommand)]
+        command: commands::cache::CacheCommand,
+    },
     /// Verify and read lineage records, offline.
     Lineage {
         #[command(subcommand)]
@@ -45,6 +50,7 @@ fn main() -> ExitCode {
     let code = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Config { command } => commands::config::run(&command),
+        Command::Cache { command } => commands::cache::run(&command),
         Command::Lineage { command } => commands::lineage::run(command),
     };
     ExitCode::from(code)
@@ -55,6 +61,8 @@ pub(crate) mod exit {
     pub(crate) const OK: u8 = 0;
     pub(crate) const FAILURE: u8 = 1;
     pub(crate) const USAGE: u8 = 64;
+    pub(crate) const DATA: u8 = 65;
+    pub(crate) const NO_INPUT: u8 = 66;
     pub(crate) const LOCKED: u8 = 75;
     pub(crate) const CONFIG: u8 = 78;
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// From the bottom up: a crate may use those before it.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
     "signet-types",
     "signet-telemetry",
     "signet-openai",
@@ -17,6 +17,7 @@ const LAYERS: [&str; 19] = [
     "signet-redis",
     "signet-store",
     "signet-vector",
+    "signet-eval",
     "signet-pipeline",
     "signet-http",
     "signet-config",

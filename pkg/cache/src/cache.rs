@@ -6,6 +6,7 @@ use crate::keyring::Keyring;
 use crate::ports::ExactStore;
 use crate::seal;
 use crate::semantic::{Decision, Mode, Prepared, Semantic};
+use crate::withdrawal::Withdrawals;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache as Moka;
 use signet_types::EntryId;
@@ -91,6 +92,7 @@ pub struct Cache {
     shared: Option<Arc<dyn ExactStore>>,
     semantic: Option<Semantic>,
     keys: Arc<Keyring>,
+    withdrawals: Withdrawals,
     faults: Faults,
 }
 
@@ -111,7 +113,16 @@ impl Cache {
             .eviction_policy(EvictionPolicy::lru())
             .build_with_hasher(ahash::RandomState::new());
         let semantic = semantic.filter(|layer| layer.config().mode != Mode::Off);
-        Self { config, local, unapplied: AtomicU64::new(0), shared, semantic, keys, faults: Faults::default() }
+        Self {
+            config,
+            local,
+            unapplied: AtomicU64::new(0),
+            shared,
+            semantic,
+            keys,
+            withdrawals: Withdrawals::default(),
+            faults: Faults::default(),
+        }
     }
 
     /// The settings of the exact layers.
@@ -122,6 +133,11 @@ impl Cache {
     /// The semantic layer, unless it is off.
     pub const fn semantic(&self) -> Option<&Semantic> {
         self.semantic.as_ref()
+    }
+
+    /// What was taken back, and the fleet's switch.
+    pub const fn withdrawals(&self) -> &Withdrawals {
+        &self.withdrawals
     }
 
     /// Faults so far.
@@ -150,7 +166,7 @@ impl Cache {
             Ok(prepared) => prepared,
             Err(reason) => return Lookup::Miss(ineligible(reason)),
         };
-        if !ask.read.semantic {
+        if !ask.read.semantic || self.withdrawals.semantic_is_off() {
             return Lookup::Miss(Miss { decision: Decision::default(), prepared: Some(prepared) });
         }
         let (key, mut decision) = layer.decide(&prepared, ask.read.floor, ask.now_ms);
@@ -177,6 +193,7 @@ impl Cache {
                 && entry.expires_ms > ask.now_ms
                 && u128::from(age) < self.config.ttl_max.as_millis()
                 && ask.read.max_age_ms.is_none_or(|max| age <= max)
+                && !self.withdrawals.takes(entry)
         };
         if let Some(entry) = self.local.get(key).filter(fits) {
             return Some(entry);

@@ -24,6 +24,15 @@ pub struct Source {
     pub key_epoch: u32,
 }
 
+/// What an entry was asked with, so that it can be taken back by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The model as it was asked for.
+    pub model: Box<str>,
+    /// `X-Cache-Namespace`, empty where none was sent.
+    pub namespace: Box<str>,
+}
+
 /// What is stored.
 #[derive(Debug, Clone)]
 pub enum Stored {
@@ -52,9 +61,13 @@ pub struct Entry {
     pub expires_ms: u64,
     /// The record behind it.
     pub source: Source,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// What an origin takes in memory, about.
+const ORIGIN_BYTES: usize = 32;
 const CHAT: u8 = 0;
 const JSON: u8 = 1;
 
@@ -75,10 +88,10 @@ impl Entry {
             Stored::Chat(answer) => answer.weight(),
             Stored::Json(bytes) => bytes.len(),
         };
-        size_of::<Self>() + body + question.map_or(0, str::len)
+        size_of::<Self>() + body + question.map_or(0, str::len) + ORIGIN_BYTES
     }
 
-    /// The entry as bytes: `version | kind | id | created | expires | source | question | body`, integers big endian,
+    /// The entry as bytes: `version | kind | id | created | expires | source | model | namespace | question | body`, integers big endian,
     /// texts length-prefixed with u32. Key, partition and tenant are bound by the seal, not repeated here.
     pub fn encode(&self) -> Vec<u8> {
         let body: Box<[u8]> = match &self.body {
@@ -86,13 +99,15 @@ impl Entry {
             Stored::Json(bytes) => Box::from(&bytes[..]),
         };
         let question = self.question.as_deref().unwrap_or_default();
-        let mut out = Vec::with_capacity(160 + question.len() + body.len());
+        let mut out = Vec::with_capacity(224 + question.len() + body.len());
         out.push(VERSION);
         out.push(if matches!(self.body, Stored::Chat(_)) { CHAT } else { JSON });
         out.extend_from_slice(self.id.as_bytes());
         out.extend_from_slice(&self.created_ms.to_be_bytes());
         out.extend_from_slice(&self.expires_ms.to_be_bytes());
         self.source.encode(&mut out);
+        put_text(&mut out, self.origin.model.as_bytes());
+        put_text(&mut out, self.origin.namespace.as_bytes());
         out.push(u8::from(self.question.is_some()));
         put_text(&mut out, question.as_bytes());
         put_text(&mut out, &body);
@@ -112,6 +127,8 @@ impl Entry {
         let id = EntryId::from_bytes(from.array()?);
         let (created_ms, expires_ms) = (from.u64()?, from.u64()?);
         let source = Source::decode(&mut from)?;
+        let mut word = || Ok(std::str::from_utf8(from.text()?).map_err(|_| EntryFault("origin"))?.into());
+        let origin = Origin { model: word()?, namespace: word()? };
         let has_question = from.byte()?;
         let question = String::from_utf8(from.text()?.to_vec()).map_err(|_| EntryFault("question"))?;
         let question = match has_question {
@@ -128,7 +145,7 @@ impl Entry {
             JSON => Stored::Json(Bytes::copy_from_slice(body)),
             _ => return Err(EntryFault("kind")),
         };
-        Ok(Self { id, key, partition, body, question, created_ms, expires_ms, source })
+        Ok(Self { id, key, partition, body, question, created_ms, expires_ms, source, origin })
     }
 }
 

@@ -13,14 +13,17 @@ mod ports;
 mod question;
 mod seal;
 mod semantic;
+mod withdrawal;
 
 pub use cache::{Ask, Cache, Config, Faults, Lookup, Miss, ReadPolicy};
-pub use entry::{Entry, EntryFault, Source, Stored};
+pub use entry::{Entry, EntryFault, Origin, Source, Stored};
 pub use key::{CacheKey, Partition, PartitionParts};
 pub use keyring::{Keyring, TenantKeys};
 pub use ports::{
-    EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, Neighbour, Place, StoreFault, VectorIndex,
+    EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, Neighbour, Notice, NoticeStore, Place,
+    StoreFault, VectorIndex,
 };
 pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
 pub use seal::{SealFault, SealKey};
 pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig};
+pub use withdrawal::{Withdrawal, Withdrawals};

@@ -1,6 +1,7 @@
 //! What the cache needs from the outside. A fault behind any of these is a miss and a metric, never a failed request.
 
 use crate::key::{CacheKey, Partition};
+use crate::withdrawal::Withdrawal;
 use async_trait::async_trait;
 use bytes::Bytes;
 use signet_types::{EntryId, TenantId};
@@ -68,6 +69,29 @@ pub trait EntryStore: Send + Sync + 'static {
     }
     /// Removes rows that expired before `now_ms`; how many.
     async fn sweep(&self, now_ms: u64) -> Result<u64, StoreFault>;
+}
+
+/// Something that every replica must know within a second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Stored answers are taken back.
+    Withdraw(Withdrawal),
+    /// Semantic answers are switched off or on; the newest one counts.
+    Semantic {
+        /// Whether they are off.
+        off: bool,
+    },
+}
+
+/// Notices from one replica to all, in the order of their numbers.
+#[async_trait]
+pub trait NoticeStore: Send + Sync + 'static {
+    /// Posts a notice that has lost its meaning after `until_ms`, and removes those that had before `now_ms`. Both in
+    /// milliseconds since the Unix epoch.
+    async fn post(&self, notice: &Notice, now_ms: u64, until_ms: u64) -> Result<(), StoreFault>;
+    /// Notices behind `cursor`, and the cursor behind them; none is ever skipped. The first cursor is 0. Those that lost
+    /// their meaning before `now_ms` are left out.
+    async fn notices(&self, cursor: u64, now_ms: u64) -> Result<(Vec<Notice>, u64), StoreFault>;
 }
 
 /// Where the tenant secret and the wrapped tenant keys live. Both are compare-and-insert: the first writer wins, and

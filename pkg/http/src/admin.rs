@@ -2,15 +2,17 @@
 
 use crate::app::App;
 use crate::health::{alive, ready_app};
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, StatusCode};
-use serde::Serialize;
-use signet_types::Secret;
+use serde::{Deserialize, Serialize};
+use signet_cache::Withdrawal;
+use signet_types::{LineageId, Secret, TenantId};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
@@ -36,6 +38,34 @@ struct Status {
     log: Option<LogStatus>,
     cache_entries: u64,
     semantic_entries: usize,
+    semantic_off: bool,
+    withdrawals: usize,
+}
+
+/// What to take back: everything stored up to now, or up to `older_than_s` ago, that fits all that is given.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Purge {
+    id: Option<LineageId>,
+    tenant: Option<String>,
+    model: Option<String>,
+    namespace: Option<String>,
+    older_than_s: Option<u64>,
+    /// Has to be said where nothing else is given.
+    #[serde(default)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct Purged {
+    source: Option<LineageId>,
+    stored_by_ms: u64,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct SemanticSwitch {
+    off: bool,
 }
 
 #[derive(Serialize)]
@@ -51,6 +81,8 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
     let admin = Admin { app: app.clone(), config };
     let api = Router::new()
         .route("/admin/v1/status", get(status))
+        .route("/admin/v1/cache/purge", post(purge))
+        .route("/admin/v1/semantic", put(switch_semantic))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     Router::new()
@@ -100,8 +132,59 @@ async fn status(State(admin): State<Admin>) -> Json<Status> {
         version: env!("CARGO_PKG_VERSION"),
         log,
         cache_entries: pipeline.map_or(0, |pipeline| pipeline.cache().local_entries()),
+        semantic_off: pipeline.is_some_and(|p| p.cache().withdrawals().semantic_is_off()),
+        withdrawals: pipeline.map_or(0, |p| p.cache().withdrawals().len()),
         semantic_entries: pipeline.and_then(|p| p.cache().semantic().map(signet_cache::Semantic::len)).unwrap_or(0),
     })
+}
+
+async fn purge(State(admin): State<Admin>, body: Bytes) -> Response {
+    let asked = match Json::<Purge>::from_bytes(&body) {
+        Ok(Json(asked)) => asked,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
+    let limited = asked.id.is_some()
+        || asked.tenant.is_some()
+        || asked.model.is_some()
+        || asked.namespace.is_some()
+        || asked.older_than_s.is_some();
+    if limited == asked.all {
+        let help = "say what to purge: id, tenant, model, namespace, older_than_s, or \"all\": true alone\n";
+        return (StatusCode::BAD_REQUEST, help).into_response();
+    }
+    let tenant = match asked.tenant.map(|tenant| tenant.parse::<TenantId>()).transpose() {
+        Ok(tenant) => tenant,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    let age_ms = asked.older_than_s.unwrap_or(0).saturating_mul(1000);
+    let rule = Withdrawal {
+        source: asked.id,
+        tenant,
+        model: asked.model,
+        namespace: asked.namespace,
+        stored_by_ms: admin.app.clock.now_ms().saturating_sub(age_ms),
+    };
+    match pipeline.purge(rule).await {
+        Ok(rule) => Json(Purged { source: rule.source, stored_by_ms: rule.stored_by_ms }).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
+async fn switch_semantic(State(admin): State<Admin>, body: Bytes) -> Response {
+    let asked = match Json::<SemanticSwitch>::from_bytes(&body) {
+        Ok(Json(asked)) => asked,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    match pipeline.switch_semantic(asked.off).await {
+        Ok(()) => Json(asked).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
+fn not_ready() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "the gateway is not ready yet\n").into_response()
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {

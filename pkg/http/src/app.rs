@@ -47,6 +47,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/embeddings", post(embeddings).fallback(wrong_method))
         .route("/v1/models", get(models).fallback(wrong_method))
         .route("/v1/lineage/{id}", get(lineage).fallback(wrong_method))
+        .route("/v1/lineage/{id}/feedback", post(feedback).fallback(wrong_method))
         .route("/healthz", get(crate::health::alive))
         .route("/readyz", get(crate::health::ready_app))
         .fallback(unknown_url)
@@ -76,6 +77,11 @@ async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -
 async fn lineage(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
     guarded(&app, &head, async { Ok(ready(&app)?.lineage(&head, &id).await) }).await
+}
+
+async fn feedback(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
+    let (head, body) = take_apart(&app, peer, request);
+    guarded(&app, &head, async { Ok(ready(&app)?.feedback(&head, &id, body.read()).await) }).await
 }
 
 async fn wrong_method(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {

@@ -47,6 +47,12 @@ pub enum Kind {
     Denials,
     /// The wall clock jumped.
     Clock,
+    /// A caller's verdict on an answer.
+    Feedback,
+    /// Stored answers were taken back by an operator.
+    Purge,
+    /// A setting was changed while the gateway ran.
+    Config,
 }
 
 impl Kind {
@@ -60,6 +66,9 @@ impl Kind {
             Self::Gap => "gap",
             Self::Denials => "denials",
             Self::Clock => "clock",
+            Self::Feedback => "feedback",
+            Self::Purge => "purge",
+            Self::Config => "config",
         }
     }
 }
@@ -151,6 +160,8 @@ pub struct HttpFacts {
     pub status: u16,
     /// Whether the caller asked for a stream.
     pub stream: bool,
+    /// The `X-Request-Id` that the caller chose, if it did.
+    pub request_id: Option<String>,
 }
 
 /// The request.

@@ -128,7 +128,7 @@ impl OpenFacts {
     pub fn interrupted(&self, at_ms: u64, gateway: &Arc<Gateway>) -> Draft {
         let exchange = Exchange {
             caller: self.caller.clone(),
-            http: HttpFacts { route: self.route, status: 0, stream: self.stream },
+            http: HttpFacts { route: self.route, status: 0, stream: self.stream, request_id: None },
             request: self.request.clone(),
             model: ModelFacts { asked: self.asked.clone(), routed: None, served: None },
             provider: None,

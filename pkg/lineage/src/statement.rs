@@ -190,6 +190,7 @@ fn write_body(key: &str, body: Option<&draft::Forwarded>, o: &mut Json<'_>) {
 
 fn write_http(http: &draft::HttpFacts, p: &mut Json<'_>) {
     p.object("http", |h| {
+        h.some_text("request_id", http.request_id.as_deref());
         h.text("route", http.route);
         h.int("status", u64::from(http.status));
         h.bool("stream", http.stream);

@@ -13,7 +13,9 @@ use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
 use sha2::{Digest, Sha256};
-use signet_cache::{Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Partition, PartitionParts, Stored};
+use signet_cache::{
+    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Origin, Partition, PartitionParts, Stored,
+};
 use signet_lineage::{CacheFacts, Outcome, Relation};
 use signet_openai::{BadRequest, ChatRequest, EmbeddingsRequest};
 use signet_provider::{Ask, Auth, Route, Target, filter_request_headers};
@@ -447,7 +449,8 @@ fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss
     let config = pipeline.parts.cache.config();
     let ttl = plan.controls.ttl.unwrap_or(config.ttl).min(config.ttl_max);
     let question = plan.question.ok().map(str::to_owned).zip(miss.prepared);
-    (!ttl.is_zero()).then_some(Filling { partition: plan.partition, key: plan.key, ttl, question })
+    let origin = Origin { model: exchange.asked.as_str().into(), namespace: plan.controls.namespace.as_str().into() };
+    (!ttl.is_zero()).then_some(Filling { partition: plan.partition, key: plan.key, ttl, origin, question })
 }
 
 fn upstream_call(head: &Head, auth: Auth, route: Route, path: &'static str, body: landing::BodyFor) -> Call {

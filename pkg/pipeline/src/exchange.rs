@@ -38,6 +38,8 @@ pub(crate) mod operations {
     pub(crate) const MODELS: Operation = Operation { name: "models", route: "/v1/models" };
     /// A caller's own records.
     pub(crate) const LINEAGE: Operation = Operation { name: "lineage", route: "/v1/lineage/{id}" };
+    /// A caller's verdict on one of its answers.
+    pub(crate) const FEEDBACK: Operation = Operation { name: "feedback", route: "/v1/lineage/{id}/feedback" };
     /// Everything else.
     pub(crate) const UNKNOWN: Operation = Operation { name: "unknown", route: "*" };
 }
@@ -80,6 +82,7 @@ pub(crate) struct State {
     received: Instant,
     received_ms: u64,
     trace_id: Option<String>,
+    request_id: Option<String>,
     identity: Identity,
     /// Derived from the tenant's key once; every commitment of the exchange comes from it.
     opening: OnceLock<Opening>,
@@ -119,6 +122,7 @@ impl Exchange {
             received: head.received,
             received_ms: head.received_ms,
             trace_id: trace_id(head),
+            request_id: head.headers.get("x-request-id").map(|_| head.request_id.as_str().to_owned()),
             identity: Identity { keys: nobody, auth: "none" },
             opening: OnceLock::new(),
             opened: None,
@@ -301,7 +305,12 @@ impl State {
         let request = self.request.take().unwrap_or_else(|| self.no_request());
         Facts {
             caller,
-            http: HttpFacts { route: self.operation.route, status: ending.status, stream: self.stream },
+            http: HttpFacts {
+                route: self.operation.route,
+                status: ending.status,
+                stream: self.stream,
+                request_id: self.request_id.take(),
+            },
             request,
             model: ModelFacts {
                 asked: std::mem::take(&mut self.asked),

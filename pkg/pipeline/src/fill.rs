@@ -1,7 +1,7 @@
 //! Filling the caches with a complete good answer, after its record is written.
 
 use crate::pipeline::Pipeline;
-use signet_cache::{CacheKey, Entry, Partition, Prepared, Source, Stored, TenantKeys};
+use signet_cache::{CacheKey, Entry, Origin, Partition, Prepared, Source, Stored, TenantKeys};
 use signet_telemetry::Step;
 use signet_types::EntryId;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ pub(crate) struct Filling {
     pub(crate) partition: Partition,
     pub(crate) key: CacheKey,
     pub(crate) ttl: Duration,
+    pub(crate) origin: Origin,
     /// The question, if the answer may serve rephrased ones too.
     pub(crate) question: Option<(String, Prepared)>,
 }
@@ -50,6 +51,7 @@ impl Pipeline {
             created_ms,
             expires_ms: created_ms.saturating_add(ttl_ms),
             source,
+            origin: filling.origin,
         });
         if !self.parts.cache.takes(&entry) {
             return;

@@ -18,6 +18,7 @@ mod recorder;
 mod records;
 mod reply;
 mod ship;
+mod withdraw;
 
 pub use embed::RemoteEmbedder;
 pub use fault::{BoxError, Fault, is_timeout};
@@ -29,3 +30,4 @@ pub use poured::Poured;
 pub use recorder::{Attested, Recorder, Voice};
 pub use reply::{Reply, ReplyBody};
 pub use ship::{Hole, ShipEnd, Shipper};
+pub use withdraw::Follower;

@@ -11,7 +11,7 @@ use crate::reply::{self, Reply, ReplyBody};
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
-use signet_cache::{Cache, Keyring, TenantKeys};
+use signet_cache::{Cache, Keyring, NoticeStore, TenantKeys};
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
 use signet_lineage::{LimitFacts, Outcome, RecordStore};
 use signet_provider::{Auth, Fleet};
@@ -89,6 +89,8 @@ pub struct Parts {
     pub limiter: Option<Arc<IpLimiter>>,
     /// Entries on their way out.
     pub outbox: Arc<Outbox>,
+    /// Notices to the other replicas.
+    pub notices: Arc<dyn NoticeStore>,
     /// Renders faults.
     pub faces: Arc<dyn Faces>,
     /// Clocks.

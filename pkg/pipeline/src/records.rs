@@ -46,7 +46,7 @@ impl Pipeline {
         serde_json::to_vec(&shown).map(Bytes::from).map_err(|error| Fault::Internal(error.into()))
     }
 
-    async fn find(&self, id: LineageId) -> Result<Option<Arc<Record>>, Fault> {
+    pub(crate) async fn find(&self, id: LineageId) -> Result<Option<Arc<Record>>, Fault> {
         if let Some(recent) = self.parts.recorder.log().find(id) {
             return Ok(Some(recent));
         }
@@ -65,6 +65,12 @@ impl Pipeline {
             Some(owner) => owner == tenant || owner == self.nobody.tenant,
             None => columns.kind == Kind::Denials,
         }
+    }
+
+    /// Whether the record is this tenant's own.
+    pub(crate) fn belongs_to(record: &Record, tenant: TenantId) -> bool {
+        let owner = Columns::read(&record.payload).ok().and_then(|columns| columns.tenant);
+        owner == Some(tenant)
     }
 
     /// `GET /v1/models`: the configured models, or else the union of what the providers list.
@@ -111,7 +117,7 @@ impl Pipeline {
         }
     }
 
-    fn answer_json(&self, mut exchange: Exchange, head: &Head, body: Result<Bytes, Fault>) -> Reply {
+    pub(crate) fn answer_json(&self, mut exchange: Exchange, head: &Head, body: Result<Bytes, Fault>) -> Reply {
         let body = match body {
             Ok(body) => body,
             Err(fault) => return self.refuse(exchange, head, &fault),

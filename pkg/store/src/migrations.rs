@@ -20,6 +20,7 @@ pub(crate) fn postgres() -> Migrator {
     migrator(&[
         (1, "lineage", include_str!("../../../migrations/postgres/0001_lineage.sql")),
         (2, "cache", include_str!("../../../migrations/postgres/0002_cache.sql")),
+        (3, "notices", include_str!("../../../migrations/postgres/0003_notices.sql")),
     ])
 }
 
@@ -27,5 +28,6 @@ pub(crate) fn sqlite() -> Migrator {
     migrator(&[
         (1, "lineage", include_str!("../../../migrations/sqlite/0001_lineage.sql")),
         (2, "cache", include_str!("../../../migrations/sqlite/0002_cache.sql")),
+        (3, "notices", include_str!("../../../migrations/sqlite/0003_notices.sql")),
     ])
 }

@@ -2,7 +2,7 @@
 
 use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
-use signet_cache::{EntryStore, KeyStore, StoreFault};
+use signet_cache::{EntryStore, KeyStore, NoticeStore, StoreFault};
 use signet_lineage::verify::Stored;
 use signet_lineage::{Record, RecordStore, ShipFault};
 use signet_types::LogId;
@@ -79,6 +79,8 @@ pub struct Stores {
     pub entries: Arc<dyn EntryStore>,
     /// The tenant secret and the wrapped tenant keys.
     pub keys: Arc<dyn KeyStore>,
+    /// Notices between replicas.
+    pub notices: Arc<dyn NoticeStore>,
     backend: Arc<dyn Backend>,
 }
 
@@ -105,8 +107,14 @@ impl Stores {
         }
     }
 
-    fn of<S: RecordStore + EntryStore + KeyStore + Backend>(store: Arc<S>) -> Self {
-        Self { records: store.clone(), entries: store.clone(), keys: store.clone(), backend: store }
+    fn of<S: RecordStore + EntryStore + KeyStore + NoticeStore + Backend>(store: Arc<S>) -> Self {
+        Self {
+            records: store.clone(),
+            entries: store.clone(),
+            keys: store.clone(),
+            notices: store.clone(),
+            backend: store,
+        }
     }
 
     /// Brings the schema up to date; safe while other replicas do the same. The caller retries: nothing else may be asked of

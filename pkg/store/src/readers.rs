@@ -1,5 +1,8 @@
 //! From rows to values, once for both databases: their row types differ, their columns do not.
 
+use signet_cache::Notice;
+use uuid::Uuid;
+
 /// The columns that make a record, in the order in which [`readers`] takes them.
 macro_rules! record_columns {
     () => {
@@ -14,12 +17,53 @@ macro_rules! entry_columns {
     };
 }
 
+/// The columns of a notice.
+macro_rules! notice_columns {
+    () => {
+        "kind, source, tenant, model, namespace, stored_by_ms, appeared"
+    };
+}
+
+/// A notice as its columns.
+#[derive(Debug, Default)]
+pub(crate) struct NoticeRow {
+    pub(crate) kind: &'static str,
+    pub(crate) source: Option<Uuid>,
+    pub(crate) tenant: Option<Vec<u8>>,
+    pub(crate) model: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) stored_by_ms: u64,
+}
+
+impl NoticeRow {
+    pub(crate) const WITHDRAW: &'static str = "withdraw";
+    pub(crate) const SEMANTIC_OFF: &'static str = "semantic_off";
+    pub(crate) const SEMANTIC_ON: &'static str = "semantic_on";
+
+    pub(crate) fn of(notice: &Notice) -> Self {
+        match notice {
+            Notice::Withdraw(rule) => Self {
+                kind: Self::WITHDRAW,
+                source: rule.source.map(|source| source.as_uuid()),
+                tenant: rule.tenant.map(|tenant| tenant.as_bytes().to_vec()),
+                model: rule.model.clone(),
+                namespace: rule.namespace.clone(),
+                stored_by_ms: rule.stored_by_ms,
+            },
+            Notice::Semantic { off } => {
+                Self { kind: if *off { Self::SEMANTIC_OFF } else { Self::SEMANTIC_ON }, ..Self::default() }
+            }
+        }
+    }
+}
+
 /// Functions that read a row of type `$row`.
 macro_rules! readers {
     ($row:ty) => {
         use crate::columns::stored_kind;
         use crate::fault::{Fault, to_array, to_epoch, to_u64};
-        use signet_cache::{CacheKey, EntryRow};
+        use crate::readers::NoticeRow;
+        use signet_cache::{CacheKey, EntryRow, Notice, Withdrawal};
         use signet_lineage::verify::Stored;
         use signet_lineage::{Columns, LogRow, Record};
         use signet_types::{EntryId, LineageId, LogId, TenantId};
@@ -98,6 +142,31 @@ macro_rules! readers {
             })
         }
 
+        /// `notice_columns`, without the last.
+        fn to_notice(row: &$row) -> Result<Notice, Fault> {
+            let kind: String = row.try_get(0)?;
+            let tenant: Option<&[u8]> = row.try_get(2)?;
+            match kind.as_str() {
+                NoticeRow::WITHDRAW => Ok(Notice::Withdraw(Withdrawal {
+                    source: row.try_get::<Option<Uuid>, _>(1)?.map(|id| LineageId::from_bytes(id.into_bytes())),
+                    tenant: tenant.map(|bytes| to_array("tenant", bytes)).transpose()?.map(TenantId::from_bytes),
+                    model: row.try_get(3)?,
+                    namespace: row.try_get(4)?,
+                    stored_by_ms: to_u64(row.try_get(5)?)?,
+                })),
+                NoticeRow::SEMANTIC_OFF => Ok(Notice::Semantic { off: true }),
+                NoticeRow::SEMANTIC_ON => Ok(Notice::Semantic { off: false }),
+                // A later version's. What it takes back is not known, so nobody may go on as if nothing were.
+                other => Err(Fault::Corrupt(format!("a notice of the unknown kind {other}"))),
+            }
+        }
+
+        /// The notices, and the cursor behind them.
+        pub(super) fn to_notices(rows: &[$row], cursor: u64) -> Result<(Vec<Notice>, u64), Fault> {
+            let behind = rows.last().map(|row| to_u64(row.try_get(6)?)).transpose()?.unwrap_or(cursor);
+            Ok((rows.iter().map(to_notice).collect::<Result<_, _>>()?, behind))
+        }
+
         /// The entries, and the cursor behind them.
         pub(super) fn to_entries(rows: &[$row], cursor: u64) -> Result<(Vec<EntryRow>, u64), Fault> {
             let behind = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?.unwrap_or(cursor);
@@ -106,4 +175,4 @@ macro_rules! readers {
     };
 }
 
-pub(crate) use {entry_columns, readers, record_columns};
+pub(crate) use {entry_columns, notice_columns, readers, record_columns};

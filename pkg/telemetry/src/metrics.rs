@@ -90,7 +90,8 @@ one_label!(
     OutcomeLabel { outcome },
     KindLabel { kind },
     QueueLabel { queue },
-    FaultLabel { fault }
+    FaultLabel { fault },
+    VerdictLabel { verdict }
 );
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -122,6 +123,7 @@ pub struct Metrics {
     spool_bytes: Gauge,
     lag: Gauge<f64, std::sync::atomic::AtomicU64>,
     undeclared: Gauge,
+    feedback: Family<VerdictLabel, Counter>,
     panics: Counter,
 }
 
@@ -173,6 +175,8 @@ impl Metrics {
         let undeclared = Gauge::default();
         let undeclared_help = "Records missing from the lineage log that nothing declares; shipping waits";
         registry.register("lineage_undeclared_records", undeclared_help, undeclared.clone());
+        let feedback = Family::default();
+        registry.register("feedback", "Verdicts of callers on cached answers", feedback.clone());
         let panics = Counter::default();
         registry.register("panics", "Requests that ended in a panic", panics.clone());
         Self {
@@ -192,6 +196,7 @@ impl Metrics {
             spool_bytes,
             lag,
             undeclared,
+            feedback,
             panics,
         }
     }
@@ -232,6 +237,11 @@ impl Metrics {
     /// Counts a lineage record.
     pub fn record(&self, outcome: &'static str) {
         self.records.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// Counts a caller's verdict: `wrong`, `right`.
+    pub fn feedback(&self, verdict: &'static str) {
+        self.feedback.get_or_create(&VerdictLabel { verdict }).inc();
     }
 
     /// Counts tokens: `input`, `output`, `input_saved`, `output_saved`.

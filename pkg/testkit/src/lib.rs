@@ -10,6 +10,7 @@ mod entries;
 mod exact;
 mod index;
 mod keys;
+mod notices;
 mod switch;
 
 pub use embed::TableEmbedder;
@@ -17,4 +18,5 @@ pub use entries::MemoryEntryStore;
 pub use exact::MemoryExactStore;
 pub use index::BruteForceIndex;
 pub use keys::MemoryKeyStore;
+pub use notices::MemoryNoticeStore;
 pub use switch::{Switch, Trouble};

@@ -185,6 +185,28 @@ impl TenantId {
     }
 }
 
+/// Text that is not a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TenantIdError;
+
+impl fmt::Display for TenantIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a tenant is 32 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for TenantIdError {}
+
+impl FromStr for TenantId {
+    type Err = TenantIdError;
+
+    fn from_str(text: &str) -> Result<Self, TenantIdError> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| digits).ok_or(TenantIdError)?;
+        Ok(Self(number.to_be_bytes()))
+    }
+}
+
 impl fmt::Display for TenantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

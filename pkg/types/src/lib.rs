@@ -5,5 +5,5 @@ mod ids;
 mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use ids::{EntryId, LineageId, LogId, ModelName, NameError, ProviderName, RequestId, TenantId};
+pub use ids::{EntryId, LineageId, LogId, ModelName, NameError, ProviderName, RequestId, TenantId, TenantIdError};
 pub use secret::Secret;

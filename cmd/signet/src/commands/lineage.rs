@@ -1,5 +1,6 @@
 //! `signet lineage`: the auditor's tool. It takes no lock and changes nothing.
 
+use super::facts::Facts;
 use super::out::{complain, say};
 use crate::exit;
 use anyhow::{Context, Result, anyhow, bail};
@@ -24,6 +25,8 @@ pub(crate) enum LineageCommand {
     Verify(VerifyArgs),
     /// Print one record as a DSSE envelope.
     Show(ShowArgs),
+    /// List every answer that was served from this one, a line each.
+    Children(ShowArgs),
     /// Print the public keys of a data folder, in the form that `verify --key` takes.
     Keys(Source),
     /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`.
@@ -82,6 +85,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
     let done = match command {
         LineageCommand::Verify(args) => verify(&args),
         LineageCommand::Show(args) => show(&args),
+        LineageCommand::Children(args) => children(&args),
         LineageCommand::Keys(source) => keys(&source),
         LineageCommand::Export(source) => export(&source),
     };
@@ -157,6 +161,23 @@ fn show(args: &ShowArgs) -> Result<u8> {
     Ok(exit::OK)
 }
 
+/// Everyone who was served from an answer, wherever it stands in a chain: a hit on an entry that another record filled.
+fn children(args: &ShowArgs) -> Result<u8> {
+    let id: LineageId = args.id.parse().map_err(|_| anyhow!("{:?} is not a Lineage-Id", args.id))?;
+    let mut found = 0_u64;
+    each_stored(&args.source, &mut |seen| {
+        let Seen::Record(record, _) = seen else { return };
+        let Ok(facts) = Facts::read(&record) else { return };
+        for parent in facts.parents.iter().filter(|parent| parent.id == id) {
+            found += 1;
+            let tenant = facts.tenant.as_deref().unwrap_or("-");
+            say(&format!("{} {} {} tenant {tenant} status {}\n", record.id, parent.rel, facts.at(), facts.status));
+        }
+    })?;
+    complain(&format!("{found} answers were served from {id}"));
+    Ok(exit::OK)
+}
+
 fn export(source: &Source) -> Result<u8> {
     let mut failed = None;
     each_stored(source, &mut |seen| {
@@ -183,7 +204,7 @@ fn text_of(bytes: Vec<u8>) -> Result<String> {
 }
 
 /// What a source holds.
-enum Seen {
+pub(super) enum Seen {
     Log(LogRow),
     /// A record, and the copies of its fields that a database keeps beside it.
     Record(Record, Box<Stored>),
@@ -191,7 +212,7 @@ enum Seen {
 
 /// Gives every record of a source, log by log in order: shipped rows first, then what the folder's own log holds beyond
 /// them.
-fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
+pub(super) fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = if source.db.is_some() { source.data.as_deref() } else { Some(source.folder()) };
     let url = source.db.clone().unwrap_or_else(|| "sqlite://signet.db".to_owned());

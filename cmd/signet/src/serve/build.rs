@@ -81,31 +81,40 @@ pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>
 }
 
 pub(crate) fn cache(config: &Config, shared: Option<Arc<RedisExactStore>>, keys: Arc<Keyring>) -> Result<Cache> {
-    let settings = signet_cache::Config {
+    let shared = shared.map(|store| store as Arc<dyn ExactStore>);
+    Ok(Cache::new(exact_settings(config), shared, semantic(config)?, keys))
+}
+
+pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
+    signet_cache::Config {
         ttl: config.cache.ttl,
         ttl_max: config.cache.ttl_max,
         l1_max_bytes: config.cache.l1_max_bytes,
         max_entry_bytes: config.cache.max_entry_bytes,
-    };
-    let shared = shared.map(|store| store as Arc<dyn ExactStore>);
-    Ok(Cache::new(settings, shared, semantic(config)?, keys))
+    }
 }
 
 fn semantic(config: &Config) -> Result<Option<Semantic>> {
-    let mode = match config.semantic.mode {
-        SemanticMode::Off => return Ok(None),
-        SemanticMode::Shadow => Mode::Shadow,
-        SemanticMode::On => Mode::On,
-    };
-    let max_entries = config.semantic.max_entries;
-    let settings = SemanticConfig { mode, floor: config.semantic.similarity_min, max_entries };
-    let index = Arc::new(FlatIndex::new(max_entries));
+    let settings = semantic_settings(config);
+    if settings.mode == Mode::Off {
+        return Ok(None);
+    }
+    let index = Arc::new(FlatIndex::new(settings.max_entries));
     // Builds the word lists now, so that the first request does not.
     drop(Question::read("What is a cache?"));
     Ok(Some(Semantic::new(settings, embedder(config)?, index)))
 }
 
-fn embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
+pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
+    let mode = match config.semantic.mode {
+        SemanticMode::Off => Mode::Off,
+        SemanticMode::Shadow => Mode::Shadow,
+        SemanticMode::On => Mode::On,
+    };
+    SemanticConfig { mode, floor: config.semantic.similarity_min, max_entries: config.semantic.max_entries }
+}
+
+pub(crate) fn embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     match &config.semantic.encoder {
         Encoder::Embedded => Ok(Arc::new(StaticEncoder::embedded())),
         Encoder::Endpoint { base_url, model, api_key, timeout } => {
@@ -158,6 +167,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         records: built.stores.records,
         limiter: limiter(config)?,
         outbox: Arc::new(built.outbox),
+        notices: built.stores.notices,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),

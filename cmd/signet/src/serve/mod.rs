@@ -1,6 +1,6 @@
 //! `signet serve`: load, build, run, drain.
 
-mod build;
+pub(crate) mod build;
 mod files;
 mod folder;
 mod keys;

@@ -12,7 +12,7 @@ use signet_cache::Keyring;
 use signet_config::{Config, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
-use signet_pipeline::{Carrier, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
+use signet_pipeline::{Carrier, Follower, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
 use signet_store::Stores;
@@ -179,6 +179,8 @@ impl Process {
             outbox,
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
+        self.follow(Follower::new(self.stores.notices.clone(), cache.clone(), self.common.clock.clone()), migrated)
+            .await;
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
@@ -194,6 +196,20 @@ impl Process {
         let shared = self.redis.clone().map(|store| store as Arc<dyn signet_cache::ExactStore>);
         let rows = self.config.cache.persist.then(|| self.stores.entries.clone());
         outbox(shared, rows, self.common.clock.clone(), self.common.metrics.clone())
+    }
+
+    /// Reads what was taken back, then goes on in the background.
+    async fn follow(&self, mut follower: Follower, migrated: &CancellationToken) {
+        let (migrated, stop) = (migrated.clone(), self.stop.clone());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.services.spawn(async move {
+            migrated.cancelled().await;
+            let _gone = tell.send(follower.catch_up().await.is_ok());
+            follower.run(stop).await;
+        });
+        if !matches!(tokio::time::timeout(WARM_BUDGET, told).await, Ok(Ok(true))) {
+            tracing::info!("serving nothing that was stored before, until it is known what was taken back");
+        }
     }
 
     /// Reads stored entries for a moment, then goes on in the background.

@@ -3,12 +3,14 @@
 //! `deploy/services.sh start --dir DIR --fast` starts the services; export `DIR/services.env`.
 
 mod bad_input;
+mod cache_eval;
 mod cache_http;
 mod cache_key;
 mod canned;
 mod client;
 mod connections;
 mod crash;
+mod drill;
 mod flights;
 mod gaps;
 mod gateway;

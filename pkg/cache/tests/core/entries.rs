@@ -2,7 +2,7 @@
 
 use crate::fixture::{NOW, entry, partition};
 use proptest::prelude::*;
-use signet_cache::{CacheKey, Entry, Source, Stored};
+use signet_cache::{CacheKey, Entry, Origin, Source, Stored};
 use signet_openai::Answer;
 use signet_types::{EntryId, LineageId, LogId};
 
@@ -39,8 +39,10 @@ fn sources() -> impl Strategy<Value = Source> {
 
 fn entries() -> impl Strategy<Value = Entry> {
     let times = (any::<u64>(), any::<u64>());
-    (any::<[u8; 16]>(), any::<[u8; 32]>(), body(), any::<Option<String>>(), times, sources()).prop_map(
-        |(id, key, body, question, (created_ms, expires_ms), source)| Entry {
+    let origin = (any::<String>(), any::<String>());
+    let origin = origin.prop_map(|(model, namespace)| Origin { model: model.into(), namespace: namespace.into() });
+    (any::<[u8; 16]>(), any::<[u8; 32]>(), body(), any::<Option<String>>(), times, sources(), origin).prop_map(
+        |(id, key, body, question, (created_ms, expires_ms), source, origin)| Entry {
             id: EntryId::from_bytes(id),
             key: CacheKey::from_bytes(key),
             partition: partition(1, ""),
@@ -49,6 +51,7 @@ fn entries() -> impl Strategy<Value = Entry> {
             created_ms,
             expires_ms,
             source,
+            origin,
         },
     )
 }
@@ -126,17 +129,17 @@ fn another_version_or_kind_is_refused_and_the_fault_says_so() {
         let mut bytes = held.encode();
         bytes[at] += 7;
         let fault = Entry::decode(held.key, held.partition, &bytes).expect_err("not this version");
-        assert_eq!(fault.to_string(), format!("not a cache entry of version 1: {version}"));
+        assert_eq!(fault.to_string(), format!("not a cache entry of version 2: {version}"));
     }
 }
 
 #[test]
-fn the_encoding_of_version_1_does_not_change() {
+fn the_encoding_of_version_2_does_not_change() {
     let mut held = entry(partition(1, ""), "ab");
     held.id = EntryId::from_bytes([1; 16]);
     held.body = Stored::Json("[]".into());
     let expected = [
-        &[1, 1][..],
+        &[2, 1][..],
         &[1; 16],
         &NOW.to_be_bytes(),
         &(NOW + 3_600_000).to_be_bytes(),
@@ -147,6 +150,8 @@ fn the_encoding_of_version_1_does_not_change() {
         &[7; 32],
         &[8; 16],
         &[0, 0, 0, 9],
+        b"\0\0\0\x01m",
+        b"\0\0\0\0",
         &[1],
         b"\0\0\0\x02ab",
         b"\0\0\0\x02[]",

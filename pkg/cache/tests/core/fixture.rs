@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use signet_cache::{
-    Ask, Cache, CacheKey, Config, Entry, ExactStore, Keyring, Lookup, Mode, Partition, PartitionParts, ReadPolicy,
-    Semantic, SemanticConfig, Source, Stored,
+    Ask, Cache, CacheKey, Config, Entry, ExactStore, Keyring, Lookup, Mode, Origin, Partition, PartitionParts,
+    ReadPolicy, Semantic, SemanticConfig, Source, Stored,
 };
 use signet_testkit::{BruteForceIndex, MemoryExactStore, MemoryKeyStore, TableEmbedder};
 use signet_types::{EntryId, LineageId, LogId, TenantId};
@@ -64,6 +64,7 @@ pub(crate) fn entry(partition: Partition, text: &str) -> Entry {
         created_ms: NOW,
         expires_ms: NOW + HOUR_MS,
         source: source(),
+        origin: Origin { model: "m".into(), namespace: "".into() },
     }
 }
 

@@ -7,3 +7,4 @@ mod fixture;
 mod keyring;
 mod layered;
 mod semantic;
+mod withdrawing;

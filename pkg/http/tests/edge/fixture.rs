@@ -15,7 +15,7 @@ use signet_pipeline::{AuthMode, Parts, Pipeline, Recorder, Settings, Voice, outb
 use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
 use signet_spool::{MemoryLog, RecordLog};
 use signet_telemetry::Metrics;
-use signet_testkit::MemoryKeyStore;
+use signet_testkit::{MemoryKeyStore, MemoryNoticeStore};
 use signet_types::{Clock, LineageId, LogId, ModelName, ProviderName, SystemClock, TenantId};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -157,6 +157,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         records: Arc::new(NoRows),
         limiter: None,
         outbox: Arc::new(outbox(None, None, clock.clone(), metrics.clone()).0),
+        notices: Arc::new(MemoryNoticeStore::default()),
         faces: Arc::new(OpenAiFaces),
         clock,
         metrics,

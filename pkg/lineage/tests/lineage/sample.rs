@@ -167,7 +167,7 @@ fn exchange(tenant: TenantId) -> Exchange {
     let attempt = AttemptFacts { provider: "main".to_owned(), model: name.clone(), status: 200, ms: 19 };
     Exchange {
         caller: Caller { tenant, auth: "passthrough", key_epoch: 1, wrapped_key: None },
-        http: HttpFacts { route: "/v1/chat/completions", status: 200, stream: false },
+        http: HttpFacts { route: "/v1/chat/completions", status: 200, stream: false, request_id: None },
         request: RequestFacts {
             cm: [1; 32],
             bytes: 120,

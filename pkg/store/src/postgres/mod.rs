@@ -2,6 +2,7 @@
 
 mod entries;
 mod keys;
+mod notices;
 mod records;
 
 mod read {

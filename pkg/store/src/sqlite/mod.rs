@@ -5,6 +5,7 @@
 
 mod entries;
 mod keys;
+mod notices;
 mod records;
 
 mod read {

@@ -74,6 +74,16 @@ macro_rules! key_store_contract {
     };
 }
 
+macro_rules! notice_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, notices, $fixture:
+            notices_come_back_as_they_were_in_their_order
+            a_cursor_shows_only_the_notices_behind_it
+            a_notice_without_meaning_is_left_out_and_goes_with_the_next_one
+        );
+    };
+}
+
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(sqlite_records, sqlite);
 gap_contract!(postgres_gaps, postgres);
@@ -82,3 +92,5 @@ entry_store_contract!(postgres_entries, postgres);
 entry_store_contract!(sqlite_entries, sqlite);
 key_store_contract!(postgres_keys, postgres);
 key_store_contract!(sqlite_keys, sqlite);
+notice_store_contract!(postgres_notices, postgres);
+notice_store_contract!(sqlite_notices, sqlite);

@@ -1,0 +1,123 @@
+//! Taking back what was stored, on every replica and in every layer at once.
+//!
+//! An answer that turned out wrong sits in process memories, in Redis and in durable rows. Hunting all copies is slow and
+//! never sure to be complete, so nothing is hunted: every copy carries the record that filled it, and before any copy is
+//! served it is held against the rules here. The copies stay where they are, as evidence, until they expire.
+
+use crate::entry::Entry;
+use parking_lot::RwLock;
+use signet_types::{LineageId, TenantId};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// What is taken back: every entry stored up to a moment that fits all conditions given.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Withdrawal {
+    /// The entry that this record filled.
+    pub source: Option<LineageId>,
+    /// Entries of this tenant.
+    pub tenant: Option<TenantId>,
+    /// Entries that answered for this model, as it was asked for.
+    pub model: Option<String>,
+    /// Entries of this `X-Cache-Namespace`.
+    pub namespace: Option<String>,
+    /// Stored at this moment or before, in milliseconds since the Unix epoch.
+    pub stored_by_ms: u64,
+}
+
+impl Withdrawal {
+    /// The withdrawal of what one record filled.
+    pub fn of_source(source: LineageId, stored_by_ms: u64) -> Self {
+        Self { source: Some(source), stored_by_ms, ..Self::default() }
+    }
+
+    fn is_of_source_alone(&self) -> bool {
+        self.tenant.is_none() && self.model.is_none() && self.namespace.is_none()
+    }
+
+    fn takes(&self, entry: &Entry) -> bool {
+        let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        entry.created_ms <= self.stored_by_ms
+            && self.source.is_none_or(|source| source == entry.source.id)
+            && self.tenant.is_none_or(|tenant| tenant == entry.partition.tenant())
+            && fits(&self.model, &entry.origin.model)
+            && fits(&self.namespace, &entry.origin.namespace)
+    }
+}
+
+/// All withdrawals in force, and whether semantic answers are switched off for the whole fleet.
+#[derive(Debug, Default)]
+pub struct Withdrawals {
+    rules: RwLock<Rules>,
+    /// Number of rules, so that serving takes no lock while there are none.
+    count: AtomicUsize,
+    semantic_off: AtomicBool,
+    /// What was stored before this moment may have been taken back without our knowing yet; 0 once that is known.
+    trusted_from_ms: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Rules {
+    /// The rules that name a source and nothing else, which are nearly all: one look-up, however many there are.
+    sources: HashSet<LineageId>,
+    others: Vec<Withdrawal>,
+}
+
+impl Withdrawals {
+    /// Puts a rule into force; whether it is new.
+    pub fn add(&self, rule: Withdrawal) -> bool {
+        let mut rules = self.rules.write();
+        let new = match rule.source.filter(|_| rule.is_of_source_alone()) {
+            Some(source) => rules.sources.insert(source),
+            None if rules.others.contains(&rule) => false,
+            None => {
+                rules.others.push(rule);
+                true
+            }
+        };
+        self.count.store(rules.sources.len() + rules.others.len(), Ordering::Release);
+        new
+    }
+
+    /// Entries stored before this moment, in milliseconds since the Unix epoch, are not served until [`Withdrawals::trust`].
+    pub fn distrust_before(&self, ms: u64) {
+        self.trusted_from_ms.store(ms, Ordering::Release);
+    }
+
+    /// All that was taken back is known.
+    pub fn trust(&self) {
+        self.distrust_before(0);
+    }
+
+    /// Whether an entry may not be served.
+    pub fn takes(&self, entry: &Entry) -> bool {
+        if entry.created_ms < self.trusted_from_ms.load(Ordering::Acquire) {
+            return true;
+        }
+        if self.count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let rules = self.rules.read();
+        rules.sources.contains(&entry.source.id) || rules.others.iter().any(|rule| rule.takes(entry))
+    }
+
+    /// Switches semantic answers off or on.
+    pub fn switch_semantic(&self, off: bool) {
+        self.semantic_off.store(off, Ordering::Release);
+    }
+
+    /// Whether semantic answers are switched off.
+    pub fn semantic_is_off(&self) -> bool {
+        self.semantic_off.load(Ordering::Acquire)
+    }
+
+    /// Number of rules in force.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Whether no rule is in force.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,5 @@
+//! Evaluations of small sets through the whole library.
+
+mod fixture;
+mod pairs;
+mod replay;

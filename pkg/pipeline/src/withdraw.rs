@@ -1,0 +1,231 @@
+//! Taking answers back: by a caller's feedback or an operator's order, on every replica within a second.
+
+use crate::exchange::{Exchange, operations};
+use crate::fault::Fault;
+use crate::head::{BodyFault, Head};
+use crate::pipeline::Pipeline;
+use crate::reply::Reply;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use signet_cache::{Cache, Notice, NoticeStore, StoreFault, Withdrawal};
+use signet_lineage::{ControlValue, Draft, Kind, Record};
+use signet_types::{Clock, LineageId};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How far another replica's notice may be behind: well within the promised second.
+const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+
+/// What a caller says of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Wrong,
+    Right,
+}
+
+impl Verdict {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wrong => "wrong",
+            Self::Right => "right",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Feedback {
+    cache: Verdict,
+}
+
+#[derive(Serialize)]
+struct Taken {
+    id: String,
+    cache: Verdict,
+    source: String,
+    withdrawn: bool,
+}
+
+/// The part of a statement that says what the answer stands on.
+#[derive(Deserialize)]
+struct Statement {
+    predicate: Predicate,
+}
+
+#[derive(Deserialize)]
+struct Predicate {
+    #[serde(default)]
+    parents: Vec<ParentId>,
+}
+
+#[derive(Deserialize)]
+struct ParentId {
+    id: LineageId,
+}
+
+impl Pipeline {
+    /// `POST /v1/lineage/{id}/feedback`: a caller's verdict on one of its own answers. A wrong one is served to nobody any more.
+    pub async fn feedback(
+        self: &Arc<Self>,
+        head: &Head,
+        id: &str,
+        body: impl Future<Output = Result<Bytes, BodyFault>> + Send,
+    ) -> Reply {
+        let mut exchange = self.begin(operations::FEEDBACK, head);
+        let body = self.take_verdict(&mut exchange, head, id, body).await;
+        self.answer_json(exchange, head, body)
+    }
+
+    async fn take_verdict(
+        &self,
+        exchange: &mut Exchange,
+        head: &Head,
+        id: &str,
+        body: impl Future<Output = Result<Bytes, BodyFault>> + Send,
+    ) -> Result<Bytes, Fault> {
+        self.admit(exchange, head)?;
+        self.identify(exchange, head).await?;
+        let body = self.read(exchange, body).await?;
+        let Feedback { cache: verdict } = serde_json::from_slice(&body).map_err(|error| {
+            let message = format!("Feedback is {{\"cache\": \"wrong\"}} or {{\"cache\": \"right\"}}: {error}.");
+            Fault::invalid(message, Some("cache"))
+        })?;
+        let tenant = exchange.keys().tenant;
+        let id: LineageId = id.parse().map_err(|_| Fault::UnknownRecord)?;
+        let record =
+            self.find(id).await?.filter(|record| Self::belongs_to(record, tenant)).ok_or(Fault::UnknownRecord)?;
+        let source = source_of(&record);
+        if verdict == Verdict::Wrong {
+            self.withdraw(Withdrawal::of_source(source, self.parts.clock.now_ms())).await?;
+        }
+        self.attest(
+            Kind::Feedback,
+            vec![
+                ("of", ControlValue::Text(id.to_string())),
+                ("source", ControlValue::Text(source.to_string())),
+                ("tenant", ControlValue::Text(tenant.to_string())),
+                ("verdict", ControlValue::Text(verdict.as_str().to_owned())),
+            ],
+        )?;
+        self.parts.metrics.feedback(verdict.as_str());
+        let withdrawn = verdict == Verdict::Wrong;
+        let taken = Taken { id: id.to_string(), cache: verdict, source: source.to_string(), withdrawn };
+        serde_json::to_vec(&taken).map(Bytes::from).map_err(|error| Fault::Internal(error.into()))
+    }
+
+    /// An operator's order to take answers back. A `source` may name a hit: what it was served from is meant.
+    ///
+    /// # Errors
+    /// [`Fault::NotReady`] where the other replicas could not be told; this one serves the answers no more all the same.
+    pub async fn purge(&self, mut rule: Withdrawal) -> Result<Withdrawal, Fault> {
+        if let Some(named) = rule.source {
+            let record = self.find(named).await?;
+            rule.source = Some(record.map_or(named, |record| source_of(&record)));
+        }
+        self.withdraw(rule.clone()).await?;
+        let text = |name, value: &Option<String>| value.clone().map(|value| (name, ControlValue::Text(value)));
+        let facts = [
+            text("source", &rule.source.map(|id| id.to_string())),
+            text("tenant", &rule.tenant.map(|tenant| tenant.to_string())),
+            text("model", &rule.model),
+            text("namespace", &rule.namespace),
+            Some(("stored_by_ms", ControlValue::Int(rule.stored_by_ms))),
+        ];
+        self.attest(Kind::Purge, facts.into_iter().flatten().collect())?;
+        Ok(rule)
+    }
+
+    /// Switches semantic answers off or on for the whole fleet.
+    ///
+    /// # Errors
+    /// As [`Pipeline::purge`].
+    pub async fn switch_semantic(&self, off: bool) -> Result<(), Fault> {
+        self.parts.cache.withdrawals().switch_semantic(off);
+        self.tell(&Notice::Semantic { off }, u64::MAX).await?;
+        self.attest(Kind::Config, vec![("semantic_off", ControlValue::Bool(off))])
+    }
+
+    async fn withdraw(&self, rule: Withdrawal) -> Result<(), Fault> {
+        let longest = u64::try_from(self.parts.cache.config().ttl_max.as_millis()).unwrap_or(u64::MAX);
+        let until_ms = rule.stored_by_ms.saturating_add(longest);
+        self.parts.cache.withdrawals().add(rule.clone());
+        self.tell(&Notice::Withdraw(rule), until_ms).await
+    }
+
+    async fn tell(&self, notice: &Notice, until_ms: u64) -> Result<(), Fault> {
+        let posted = self.parts.notices.post(notice, self.parts.clock.now_ms(), until_ms.min(i64::MAX.unsigned_abs()));
+        posted.await.map_err(|fault| {
+            tracing::error!(%fault, "the other replicas were not told");
+            Fault::NotReady("the store is away; only this replica knows")
+        })
+    }
+
+    fn attest(&self, kind: Kind, facts: Vec<(&'static str, ControlValue)>) -> Result<(), Fault> {
+        let recorder = &self.parts.recorder;
+        let written = recorder.write(&Draft::control(kind, &recorder.stamp(), facts));
+        if written { Ok(()) } else { Err(Fault::LineageUnavailable) }
+    }
+}
+
+/// The record that filled the entry: the one the answer was served from, or itself if it came from a provider.
+fn source_of(record: &Record) -> LineageId {
+    let parents = serde_json::from_slice::<Statement>(&record.payload).map(|found| found.predicate.parents);
+    parents.ok().and_then(|parents| parents.first().map(|parent| parent.id)).unwrap_or(record.id)
+}
+
+/// Follows the notices of all replicas.
+pub struct Follower {
+    store: Arc<dyn NoticeStore>,
+    cache: Arc<Cache>,
+    clock: Arc<dyn Clock>,
+    cursor: u64,
+}
+
+impl Follower {
+    /// A follower from the first notice on. Until it has read once, nothing that was stored before now is served: it may have
+    /// been taken back.
+    pub fn new(store: Arc<dyn NoticeStore>, cache: Arc<Cache>, clock: Arc<dyn Clock>) -> Self {
+        cache.withdrawals().distrust_before(clock.now_ms());
+        Self { store, cache, clock, cursor: 0 }
+    }
+
+    /// Reads what is new.
+    ///
+    /// # Errors
+    /// The store is away, or a notice cannot be understood.
+    pub async fn catch_up(&mut self) -> Result<(), StoreFault> {
+        let (notices, cursor) = self.store.notices(self.cursor, self.clock.now_ms()).await?;
+        let withdrawals = self.cache.withdrawals();
+        for notice in notices {
+            match notice {
+                Notice::Withdraw(rule) => drop(withdrawals.add(rule)),
+                Notice::Semantic { off } => withdrawals.switch_semantic(off),
+            }
+        }
+        self.cursor = cursor;
+        withdrawals.trust();
+        Ok(())
+    }
+
+    /// Follows until told to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut away = false;
+        loop {
+            match self.catch_up().await {
+                Ok(()) => away = false,
+                Err(fault) if !away => {
+                    away = true;
+                    tracing::warn!(%fault, "notices of other replicas cannot be read");
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(FOLLOW_EVERY) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Notices in SQLite.
+
+use super::SqliteStore;
+use super::read::to_notices;
+use crate::fault::{Fault, to_i64};
+use crate::readers::{NoticeRow, notice_columns};
+use async_trait::async_trait;
+use signet_cache::{Notice, NoticeStore, StoreFault};
+use sqlx::sqlite::SqliteConnection;
+
+const POST: &str = "\
+INSERT INTO cache_notice (until_ms, kind, source, tenant, model, namespace, stored_by_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const FORGET: &str = "DELETE FROM cache_notice WHERE until_ms < $1";
+const SINCE: &str =
+    concat!("SELECT ", notice_columns!(), " FROM cache_notice WHERE appeared > $1 AND until_ms > $2 ORDER BY appeared");
+
+#[async_trait]
+impl NoticeStore for SqliteStore {
+    async fn post(&self, notice: &Notice, now_ms: u64, until_ms: u64) -> Result<(), StoreFault> {
+        let (row, now, until) = (NoticeRow::of(notice), to_i64(now_ms)?, to_i64(until_ms)?);
+        let work = self.write(move |conn| Box::pin(async move { post(conn, row, now, until).await }));
+        Ok(work.await?)
+    }
+
+    async fn notices(&self, cursor: u64, now_ms: u64) -> Result<(Vec<Notice>, u64), StoreFault> {
+        let (after, now) = (to_i64(cursor)?, to_i64(now_ms)?);
+        let work = self.read(move |conn| {
+            Box::pin(
+                async move { to_notices(&sqlx::query(SINCE).bind(after).bind(now).fetch_all(conn).await?, cursor) },
+            )
+        });
+        Ok(work.await?)
+    }
+}
+
+async fn post(conn: &mut SqliteConnection, row: NoticeRow, now: i64, until: i64) -> Result<(), Fault> {
+    sqlx::query(FORGET).bind(now).execute(&mut *conn).await?;
+    sqlx::query(POST)
+        .bind(until)
+        .bind(row.kind)
+        .bind(row.source)
+        .bind(row.tenant)
+        .bind(row.model)
+        .bind(row.namespace)
+        .bind(to_i64(row.stored_by_ms)?)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
