@@ -36,6 +36,8 @@ pub struct ReadPolicy {
     pub semantic: bool,
     /// A floor above the configured one.
     pub floor: Option<f32>,
+    /// Semantic hits are decided and recorded, but not served, whatever the layer's mode.
+    pub shadow: bool,
     /// Older entries are not wanted.
     pub max_age_ms: Option<u64>,
 }
@@ -170,6 +172,8 @@ impl Cache {
             return Lookup::Miss(Miss { decision: Decision::default(), prepared: Some(prepared) });
         }
         let (key, mut decision) = layer.decide(&prepared, ask.read.floor, ask.now_ms);
+        decision.shadowed |= key.is_some() && ask.read.shadow;
+        let key = key.filter(|_| !ask.read.shadow);
         if let Some(key) = key {
             if let Some(entry) = self.fetch(ask, &key).await {
                 // An entry that arrived since the exact layers were asked is still the answer to this very request.

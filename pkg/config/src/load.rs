@@ -124,7 +124,7 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     let limits = limits(root.section("limits"));
     let lineage = lineage(root.section("lineage"));
     let providers = providers(&mut root);
-    let models = models(&mut root, &providers);
+    let models = models(&mut root, &providers, &semantic);
     check_exposure(&root, &server, &auth, &providers);
     root.end();
     let data_dir = reader.data_dir.clone();
@@ -239,10 +239,11 @@ fn cache(mut section: Section<'_>) -> Cache {
     cache
 }
 
+pub(crate) const SEMANTIC_MODES: [(&str, Option<SemanticMode>); 3] =
+    [("on", Some(SemanticMode::On)), ("shadow", Some(SemanticMode::Shadow)), ("off", Some(SemanticMode::Off))];
+
 fn semantic(mut section: Section<'_>) -> Semantic {
-    let modes =
-        [("on", Some(SemanticMode::On)), ("shadow", Some(SemanticMode::Shadow)), ("off", Some(SemanticMode::Off))];
-    let mode = section.choice("mode", &modes);
+    let mode = section.choice("mode", &SEMANTIC_MODES);
     section.choice("backend", &[("memory", Some(())), ("pgvector", None)]);
     let max_entries = size(&mut section, "max_entries", 100_000, 1..=100_000_000);
     let similarity = section.share("similarity_min");

@@ -224,6 +224,14 @@ fn values_that_contradict_each_other_are_faults() {
             "[[provider]]\nname = 'a'\nbase_url = 'http://a'\ntotal_timeout_ms = 9",
             "provider.0.total_timeout_ms: is under",
         ),
+        (
+            "[semantic]\nmode = 'shadow'\n[[model]]\nname = 'm'\nsemantic_mode = 'on'\ntargets = [{ provider = 'openai', model = 'n' }]",
+            "semantic_mode: is less strict than semantic.mode",
+        ),
+        (
+            "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
+            "similarity_min: is under semantic.similarity_min",
+        ),
         ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
         (
             "[semantic]\nencoder = 'embedded'\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'",
@@ -452,4 +460,15 @@ proptest! {
     ) {
         drop(load_with(&text, &[(&format!("SIGNET_{name}"), &value)], Overrides::default()));
     }
+}
+
+#[test]
+fn a_model_may_be_stricter_than_all_and_is_else_like_them() {
+    let text = "[semantic]\nmode = 'shadow'\nsimilarity_min = 0.98\n\
+        [[provider]]\nname = 'p'\nbase_url = 'http://p/v1'\n\
+        [[model]]\nname = 'a'\ntargets = [{ provider = 'p', model = 'n' }]\n\
+        [[model]]\nname = 'b'\nsemantic_mode = 'off'\nsimilarity_min = 0.99\ntargets = [{ provider = 'p', model = 'n' }]";
+    let models = good(text, &[]).models;
+    let rules: Vec<_> = models.iter().map(|model| (model.semantic_mode, model.similarity_min)).collect();
+    assert_eq!(rules, [(SemanticMode::Shadow, 0.98), (SemanticMode::Off, 0.99)]);
 }

@@ -155,8 +155,8 @@ pub struct Semantic {
     pub encoder: Encoder,
 }
 
-/// Whether semantic hits are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether semantic hits are served. The later, the less strict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SemanticMode {
     /// No lookups.
     Off,
@@ -261,12 +261,16 @@ pub enum ProviderKind {
 }
 
 /// `[[model]]`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// The name callers use, different from all others.
     pub name: ModelName,
     /// Where it goes, in order of preference; at least one.
     pub targets: Vec<Target>,
+    /// Whether similar questions are looked up for it; no less strict than for all.
+    pub semantic_mode: SemanticMode,
+    /// Its own floor; not under that for all.
+    pub similarity_min: f32,
 }
 
 /// One place a model can go to.

@@ -1,7 +1,8 @@
 //! `[[provider]]` and `[[model]]`.
 
+use crate::load::SEMANTIC_MODES;
 use crate::section::{LATER, Section};
-use crate::settings::{Model, Provider, ProviderKind, Target};
+use crate::settings::{Model, Provider, ProviderKind, Semantic, SemanticMode, Target};
 use crate::tree::{Leaf, Source};
 use crate::urls::base_url;
 use signet_types::{ModelName, ProviderName, Secret};
@@ -94,7 +95,7 @@ pub(crate) fn check_key(section: &Section<'_>, key: Option<&Secret<String>>) {
 }
 
 /// The models, whose targets name `providers`.
-pub(crate) fn models(root: &mut Section<'_>, providers: &[Provider]) -> Vec<Model> {
+pub(crate) fn models(root: &mut Section<'_>, providers: &[Provider], semantic: &Semantic) -> Vec<Model> {
     let mut names = BTreeSet::new();
     let mut models = Vec::new();
     for mut section in root.list("model") {
@@ -107,10 +108,25 @@ pub(crate) fn models(root: &mut Section<'_>, providers: &[Provider]) -> Vec<Mode
             section.fault("targets", "must name at least one provider and model");
         }
         let targets = targets.into_iter().filter_map(|section| target(section, providers)).collect();
+        let (semantic_mode, similarity_min) = rules(&mut section, semantic);
         section.end();
-        models.extend(name.map(|name| Model { name, targets }));
+        models.extend(name.map(|name| Model { name, targets, semantic_mode, similarity_min }));
     }
     models
+}
+
+/// A model's own semantic mode and floor. They can only be stricter than those for all, so that one look at `[semantic]` tells
+/// the most that any route allows.
+fn rules(section: &mut Section<'_>, all: &Semantic) -> (SemanticMode, f32) {
+    let mode = if section.has("semantic_mode") { section.choice("semantic_mode", &SEMANTIC_MODES) } else { all.mode };
+    if mode > all.mode {
+        section.fault("semantic_mode", "is less strict than semantic.mode");
+    }
+    let floor = section.share("similarity_min").unwrap_or(all.similarity_min);
+    if floor < all.similarity_min {
+        section.fault("similarity_min", "is under semantic.similarity_min");
+    }
+    (mode, floor)
 }
 
 fn target(mut section: Section<'_>, providers: &[Provider]) -> Option<Target> {

@@ -71,7 +71,7 @@ impl Bench {
 
     /// Looks for an answer at or over `floor`; without one, whatever passes the gates is near enough.
     pub(crate) async fn ask(&self, asked: &Asked, floor: Option<f32>) -> Lookup {
-        let read = ReadPolicy { exact: true, semantic: true, floor, max_age_ms: None };
+        let read = ReadPolicy { exact: true, semantic: true, floor, shadow: false, max_age_ms: None };
         let question = asked.question();
         let (partition, key) = (&asked.partition, &asked.key);
         self.cache.lookup(&Ask { partition, key, question, read, now_ms: NOW_MS }).await

@@ -7,14 +7,14 @@ use crate::fill::Filling;
 use crate::head::{BodyFault, Head};
 use crate::landing::{self, Call, Judged, Landed, Whole};
 use crate::live::{Course, Live};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, RouteRules};
 use crate::reply::{self, Hit, Reply, ReplyBody, names};
 use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
 use sha2::{Digest, Sha256};
 use signet_cache::{
-    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Origin, Partition, PartitionParts, Stored,
+    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Stored,
 };
 use signet_lineage::{CacheFacts, Outcome, Relation};
 use signet_openai::{BadRequest, ChatRequest, EmbeddingsRequest};
@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 struct Plan<'a> {
     route: Route,
     controls: Controls,
+    rules: RouteRules,
     partition: Partition,
     key: CacheKey,
     question: Result<&'a str, &'static str>,
@@ -60,7 +61,8 @@ impl Pipeline {
         let request = Arc::new(ChatRequest::parse(&body)?);
         (exchange.stream, exchange.asked) = (request.stream(), request.model().to_owned());
         let plan = self.plan(exchange, head, request.model(), *request.shape(), request.last_text())?;
-        let plan = Plan { question: request.semantic_candidate(), ..plan };
+        let question = if plan.rules.mode == Mode::Off { Err("off") } else { request.semantic_candidate() };
+        let plan = Plan { question, ..plan };
         let miss = match self.lookup(exchange, &plan).await {
             Lookup::Exact(entry) => return self.replay(exchange, head, &entry, None, request.include_usage()),
             Lookup::Semantic(entry, decision) => {
@@ -156,7 +158,8 @@ impl Pipeline {
         });
         let key = CacheKey::derive(&partition, last_text.as_bytes());
         self.parts.metrics.step(Step::Parse, started.elapsed());
-        Ok(Plan { route, controls, partition, key, question: Err("operation") })
+        let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
+        Ok(Plan { route, controls, rules, partition, key, question: Err("operation") })
     }
 
     /// Asks the caches. A broken cache is a miss.
@@ -182,7 +185,7 @@ impl Pipeline {
                 partition: &plan.partition,
                 key: &plan.key,
                 question: plan.question,
-                read: plan.controls.read_policy(),
+                read: plan.controls.read_policy(plan.rules),
                 now_ms: self.parts.clock.now_ms(),
             })
             .await;

@@ -2,8 +2,9 @@
 //! silently ignored: `no-stroe` must not store.
 
 use crate::fault::Fault;
+use crate::pipeline::RouteRules;
 use http::HeaderMap;
-use signet_cache::ReadPolicy;
+use signet_cache::{Mode, ReadPolicy};
 use std::time::Duration;
 
 /// Whether a stored answer will do. The later wins over the earlier.
@@ -89,12 +90,13 @@ impl Controls {
     }
 
     /// Which layers may be read.
-    pub(crate) fn read_policy(&self) -> ReadPolicy {
+    pub(crate) fn read_policy(&self, rules: RouteRules) -> ReadPolicy {
         let open = self.fetch == Fetch::IfNeeded;
         ReadPolicy {
             exact: open,
             semantic: open && !self.exact_only,
-            floor: self.similarity_min,
+            floor: rules.floor.into_iter().chain(self.similarity_min).reduce(f32::max),
+            shadow: rules.mode == Mode::Shadow,
             max_age_ms: self.max_age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         }
     }
@@ -159,7 +161,7 @@ mod tests {
 
     #[test]
     fn no_header_reads_every_layer() {
-        let policy = good(&[]).read_policy();
+        let policy = good(&[]).read_policy(RouteRules::default());
         assert!(policy.exact && policy.semantic);
     }
 
@@ -174,13 +176,13 @@ mod tests {
         for value in ["no-cache", "max-age=0", "private, Max-Age=0"] {
             let controls = good(&[("cache-control", value)]);
             assert_eq!(controls.fetch, Fetch::Refresh, "{value}");
-            assert!(!controls.read_policy().exact, "{value}");
+            assert!(!controls.read_policy(RouteRules::default()).exact, "{value}");
         }
     }
 
     #[test]
     fn exact_mode_leaves_the_semantic_layer_out() {
-        let policy = good(&[("x-cache-mode", "exact")]).read_policy();
+        let policy = good(&[("x-cache-mode", "exact")]).read_policy(RouteRules::default());
         assert!(policy.exact && !policy.semantic);
     }
 

@@ -25,7 +25,7 @@ pub use fault::{BoxError, Fault, is_timeout};
 pub use head::{BodyFault, Head};
 pub use live::{Cut, Live};
 pub use persist::{Carrier, Outbox, Tail, outbox};
-pub use pipeline::{AuthMode, Face, Faces, Parts, Pipeline, Settings};
+pub use pipeline::{AuthMode, Face, Faces, Parts, Pipeline, RouteRules, Settings};
 pub use poured::Poured;
 pub use recorder::{Attested, Recorder, Voice};
 pub use reply::{Reply, ReplyBody};

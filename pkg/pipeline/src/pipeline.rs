@@ -11,12 +11,13 @@ use crate::reply::{self, Reply, ReplyBody};
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
-use signet_cache::{Cache, Keyring, NoticeStore, TenantKeys};
+use signet_cache::{Cache, Keyring, Mode, NoticeStore, TenantKeys};
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
 use signet_lineage::{LimitFacts, Outcome, RecordStore};
 use signet_provider::{Auth, Fleet};
 use signet_telemetry::{Metrics, Step};
-use signet_types::{Clock, TenantId};
+use signet_types::{Clock, ModelName, TenantId};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
@@ -51,6 +52,21 @@ pub struct Face {
     pub retry_after: Option<Duration>,
 }
 
+/// What one route allows of the semantic cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RouteRules {
+    /// Whether semantic hits are served.
+    pub mode: Mode,
+    /// A floor above the one for all.
+    pub floor: Option<f32>,
+}
+
+impl Default for RouteRules {
+    fn default() -> Self {
+        Self { mode: Mode::On, floor: None }
+    }
+}
+
 /// Limits and switches.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -66,6 +82,8 @@ pub struct Settings {
     pub inject_usage: bool,
     /// Configured models; none where every name goes to the first provider.
     pub models: Vec<String>,
+    /// What a configured model allows, where that is less than all are.
+    pub rules: HashMap<ModelName, RouteRules>,
     /// Generation of the cache key rules.
     pub policy_generation: u64,
 }

@@ -5,14 +5,15 @@ use signet_cache::{Cache, Embedder, ExactStore, Keyring, Mode, Question, Semanti
 use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
-use signet_pipeline::{AuthMode, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, Settings, Voice};
+use signet_pipeline::{AuthMode, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Settings, Voice};
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
 use signet_spool::RecordLog;
 use signet_store::{Options as StoreOptions, Stores};
 use signet_telemetry::Metrics;
-use signet_types::Clock;
+use signet_types::{Clock, ModelName};
 use signet_vector::{FlatIndex, StaticEncoder};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Raised when the rules that make cache keys change, so that an old entry is never found under a new meaning.
@@ -105,12 +106,25 @@ fn semantic(config: &Config) -> Result<Option<Semantic>> {
     Ok(Some(Semantic::new(settings, embedder(config)?, index)))
 }
 
-pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
-    let mode = match config.semantic.mode {
+const fn mode(configured: SemanticMode) -> Mode {
+    match configured {
         SemanticMode::Off => Mode::Off,
         SemanticMode::Shadow => Mode::Shadow,
         SemanticMode::On => Mode::On,
+    }
+}
+
+/// What each configured model allows of the semantic cache.
+fn rules(config: &Config) -> HashMap<ModelName, RouteRules> {
+    let own = |model: &signet_config::Model| RouteRules {
+        mode: mode(model.semantic_mode),
+        floor: Some(model.similarity_min).filter(|floor| *floor > config.semantic.similarity_min),
     };
+    config.models.iter().map(|model| (model.name.clone(), own(model))).collect()
+}
+
+pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
+    let mode = mode(config.semantic.mode);
     SemanticConfig { mode, floor: config.semantic.similarity_min, max_entries: config.semantic.max_entries }
 }
 
@@ -156,6 +170,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         wait_max: config.providers.iter().map(|provider| provider.total_timeout).max().unwrap_or_default(),
         inject_usage: config.providers.iter().all(|provider| provider.inject_usage),
         models: config.models.iter().map(|model| model.name.as_str().to_owned()).collect(),
+        rules: rules(config),
         policy_generation: POLICY_GENERATION,
     };
     Ok(Pipeline::new(Parts {

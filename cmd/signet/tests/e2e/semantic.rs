@@ -160,3 +160,28 @@ fn switched_off_it_answers_nothing() {
     gateway.chat(&chat(CAPITAL), &[]).is(200, "MISS");
     gateway.chat(&chat(SAME), &[]).is(200, "MISS");
 }
+
+#[test]
+fn a_model_may_be_in_shadow_or_off_while_others_are_served() {
+    let mock = mock();
+    let mut setup = Setup::on(&mock);
+    for (number, (name, mode)) in [("loud", "on"), ("quiet", "shadow"), ("mute", "off")].into_iter().enumerate() {
+        let key = |part: &str| format!("model.{number}.{part}");
+        setup = setup.set(&key("name"), name).set(&key("semantic_mode"), mode);
+        setup = setup.set(&key("targets.0.provider"), "mock").set(&key("targets.0.model"), name);
+    }
+    let gateway = setup.start();
+    for (model, expected, verdict) in [
+        ("loud", "SEMANTIC", json!("same-words")),
+        ("quiet", "MISS", json!("same-words")),
+        ("mute", "MISS", json!(null)),
+    ] {
+        let ask = |prompt: &str| gateway.chat(&with(chat(prompt), json!({ "model": model })), &[]);
+        ask(CAPITAL).is(200, "MISS");
+        let asked = ask(SAME);
+        asked.is(200, expected);
+        let cache = gateway.record(&asked.id())["predicate"]["cache"].clone();
+        assert_eq!(cache["tier"], verdict, "{cache}");
+        assert_eq!(cache["ineligible"], if model == "mute" { json!("off") } else { json!(null) });
+    }
+}

@@ -24,7 +24,8 @@ pub(crate) const POACH_POLITE: &str = "Hi! How do I poach an egg in aluminium fo
 /// Near [`POACH`], but another question.
 pub(crate) const BOIL: &str = "How do I boil an egg in aluminium foil?";
 
-pub(crate) const EVERYTHING: ReadPolicy = ReadPolicy { exact: true, semantic: true, floor: None, max_age_ms: None };
+pub(crate) const EVERYTHING: ReadPolicy =
+    ReadPolicy { exact: true, semantic: true, floor: None, shadow: false, max_age_ms: None };
 
 pub(crate) fn tenant(n: u8) -> TenantId {
     TenantId::from_bytes([n; 16])

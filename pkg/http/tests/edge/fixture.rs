@@ -148,6 +148,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             wait_max: hour,
             inject_usage: true,
             models: Vec::new(),
+            rules: std::collections::HashMap::new(),
             policy_generation: 1,
         },
         cache: Arc::new(Cache::new(bounds, None, None, keys.clone())),
