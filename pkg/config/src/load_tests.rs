@@ -226,11 +226,11 @@ fn values_that_contradict_each_other_are_faults() {
         ),
         (
             "[semantic]\nmode = 'shadow'\n[[model]]\nname = 'm'\nsemantic_mode = 'on'\ntargets = [{ provider = 'openai', model = 'n' }]",
-            "semantic_mode: is less strict than semantic.mode",
+            "model.0.semantic_mode: is less strict than semantic.mode",
         ),
         (
             "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
-            "similarity_min: is under semantic.similarity_min",
+            "model.0.similarity_min: is under semantic.similarity_min",
         ),
         ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
         (
