@@ -9,7 +9,7 @@ use crate::semantic::{Decision, Mode, Prepared, Semantic};
 use crate::withdrawal::Withdrawals;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache as Moka;
-use signet_types::EntryId;
+use signet_types::{EntryId, TenantId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -288,6 +288,18 @@ impl Cache {
         }
         if let Some(layer) = self.semantic.as_ref() {
             layer.remove(id);
+        }
+    }
+
+    /// Drops everything that is held of a tenant in process, where it lies in the clear. Walks through all entries.
+    pub fn drop_tenant(&self, tenant: TenantId) {
+        for (key, entry) in &self.local {
+            if entry.partition.tenant() == tenant {
+                self.forget(&key, entry.id);
+            }
+        }
+        if let Some(layer) = self.semantic.as_ref() {
+            layer.remove_tenant(tenant);
         }
     }
 

@@ -158,6 +158,24 @@ impl Keyring {
         Some(keys)
     }
 
+    /// Destroys a tenant's keys in the store and here. What they sealed can be read by nobody any more, and what they
+    /// committed to can be opened only with what callers kept.
+    ///
+    /// # Errors
+    /// The store was not reached; nothing was destroyed.
+    pub async fn erase(&self, tenant: TenantId) -> Result<u64, StoreFault> {
+        let erased = self.store.erase_tenant(tenant).await?;
+        self.forget(tenant);
+        Ok(erased)
+    }
+
+    /// Forgets a tenant's keys: another replica has destroyed them.
+    pub fn forget(&self, tenant: TenantId) {
+        self.current.invalidate(&tenant);
+        self.older.invalidate_all();
+        self.last.write().take_if(|keys| keys.tenant == tenant);
+    }
+
     /// Keys for records of callers that never became known: tenant zero, random, of this process only.
     pub fn for_nobody(&self) -> TenantKeys {
         self.fresh(TenantId::from_bytes([0; 16]))

@@ -76,6 +76,14 @@ pub trait EntryStore: Send + Sync + 'static {
 pub enum Notice {
     /// Stored answers are taken back.
     Withdraw(Withdrawal),
+    /// A tenant's keys were destroyed: nothing stored for it up to this moment (milliseconds since the Unix epoch) can be
+    /// read, and what is held in the clear goes.
+    Erase {
+        /// The tenant.
+        tenant: TenantId,
+        /// The moment.
+        stored_by_ms: u64,
+    },
     /// Semantic answers are switched off or on; the newest one counts.
     Semantic {
         /// Whether they are off.
@@ -102,8 +110,10 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn secret_or_insert(&self, candidate: [u8; 32]) -> Result<[u8; 32], StoreFault>;
     /// The wrapped key of a tenant's newest epoch, or `wrapped` as epoch 1 if there was none.
     async fn tenant_key_or_insert(&self, tenant: TenantId, wrapped: &[u8]) -> Result<(u32, Vec<u8>), StoreFault>;
-    /// The wrapped key of one epoch.
+    /// The wrapped key of one epoch; none if there is none any more.
     async fn tenant_key(&self, tenant: TenantId, epoch: u32) -> Result<Option<Vec<u8>>, StoreFault>;
+    /// Destroys the tenant's keys of all epochs; how many there were. Their epochs are never used again.
+    async fn erase_tenant(&self, tenant: TenantId) -> Result<u64, StoreFault>;
 }
 
 /// An encoder failed; the lookup is a miss.

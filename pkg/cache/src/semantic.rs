@@ -9,7 +9,7 @@ use crate::key::{CacheKey, Partition};
 use crate::ports::{Embedder, Place, VectorIndex};
 use crate::question::{Ineligible, Question};
 use parking_lot::RwLock;
-use signet_types::EntryId;
+use signet_types::{EntryId, TenantId};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -235,6 +235,15 @@ impl Semantic {
     /// Forgets a question.
     pub fn remove(&self, id: EntryId) {
         self.drop_held(&mut self.state.write(), id);
+    }
+
+    /// Forgets all questions of a tenant.
+    pub fn remove_tenant(&self, tenant: TenantId) {
+        let mut state = self.state.write();
+        let gone = state.by_id.iter().filter(|(_, held)| held.place.partition.tenant() == tenant);
+        for id in gone.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.drop_held(&mut state, id);
+        }
     }
 
     fn drop_held(&self, state: &mut State, id: EntryId) {

@@ -143,6 +143,10 @@ impl KeyStore for NoKeys {
     async fn tenant_key(&self, _: TenantId, _: u32) -> Result<Option<Vec<u8>>, StoreFault> {
         Ok(None)
     }
+
+    async fn erase_tenant(&self, _: TenantId) -> Result<u64, StoreFault> {
+        Ok(0)
+    }
 }
 
 type Embedded = Result<Arc<[f32]>, EmbedFault>;

@@ -3,10 +3,10 @@
 use crate::app::App;
 use crate::health::{alive, ready_app};
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, StatusCode};
@@ -62,6 +62,11 @@ struct Purged {
     stored_by_ms: u64,
 }
 
+#[derive(Serialize)]
+struct Erased {
+    keys: u64,
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SemanticSwitch {
@@ -83,6 +88,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/status", get(status))
         .route("/admin/v1/cache/purge", post(purge))
         .route("/admin/v1/semantic", put(switch_semantic))
+        .route("/admin/v1/tenants/{tenant}", delete(erase))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     Router::new()
@@ -167,6 +173,19 @@ async fn purge(State(admin): State<Admin>, body: Bytes) -> Response {
     };
     match pipeline.purge(rule).await {
         Ok(rule) => Json(Purged { source: rule.source, stored_by_ms: rule.stored_by_ms }).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
+/// Destroys a tenant's keys, and with them all that was sealed for it.
+async fn erase(State(admin): State<Admin>, Path(tenant): Path<String>) -> Response {
+    let tenant = match tenant.parse::<TenantId>() {
+        Ok(tenant) => tenant,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    match pipeline.erase(tenant).await {
+        Ok(keys) => Json(Erased { keys }).into_response(),
         Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
     }
 }

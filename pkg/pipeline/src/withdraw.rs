@@ -7,9 +7,9 @@ use crate::pipeline::Pipeline;
 use crate::reply::Reply;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use signet_cache::{Cache, Notice, NoticeStore, StoreFault, Withdrawal};
+use signet_cache::{Cache, Keyring, Notice, NoticeStore, StoreFault, Withdrawal};
 use signet_lineage::{ControlValue, Draft, Kind, Record};
-use signet_types::{Clock, LineageId};
+use signet_types::{Clock, LineageId, TenantId};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +138,27 @@ impl Pipeline {
         Ok(rule)
     }
 
+    /// Destroys a tenant's keys: what was sealed for it, wherever a copy lies, can be read by nobody any more. How many keys
+    /// there were.
+    ///
+    /// # Errors
+    /// [`Fault::NotReady`] where the keys could not be destroyed, or the other replicas could not be told.
+    pub async fn erase(&self, tenant: TenantId) -> Result<u64, Fault> {
+        let now_ms = self.parts.clock.now_ms();
+        let erased = self.parts.keys.erase(tenant).await.map_err(|fault| {
+            tracing::error!(%tenant, %fault, "a tenant's keys were not destroyed");
+            Fault::NotReady("the store is away; nothing was erased")
+        })?;
+        self.parts.cache.drop_tenant(tenant);
+        let rule = Withdrawal { tenant: Some(tenant), stored_by_ms: now_ms, ..Withdrawal::default() };
+        let until_ms = self.outlives(&rule);
+        self.parts.cache.withdrawals().add(rule);
+        self.tell(&Notice::Erase { tenant, stored_by_ms: now_ms }, until_ms).await?;
+        let facts = vec![("keys", ControlValue::Int(erased)), ("tenant", ControlValue::Text(tenant.to_string()))];
+        self.attest(Kind::Erasure, facts)?;
+        Ok(erased)
+    }
+
     /// Switches semantic answers off or on for the whole fleet.
     ///
     /// # Errors
@@ -149,10 +170,15 @@ impl Pipeline {
     }
 
     async fn withdraw(&self, rule: Withdrawal) -> Result<(), Fault> {
-        let longest = u64::try_from(self.parts.cache.config().ttl_max.as_millis()).unwrap_or(u64::MAX);
-        let until_ms = rule.stored_by_ms.saturating_add(longest);
+        let until_ms = self.outlives(&rule);
         self.parts.cache.withdrawals().add(rule.clone());
         self.tell(&Notice::Withdraw(rule), until_ms).await
+    }
+
+    /// From when on no entry that the rule takes can be left.
+    fn outlives(&self, rule: &Withdrawal) -> u64 {
+        let longest = u64::try_from(self.parts.cache.config().ttl_max.as_millis()).unwrap_or(u64::MAX);
+        rule.stored_by_ms.saturating_add(longest)
     }
 
     async fn tell(&self, notice: &Notice, until_ms: u64) -> Result<(), Fault> {
@@ -180,6 +206,7 @@ fn source_of(record: &Record) -> LineageId {
 pub struct Follower {
     store: Arc<dyn NoticeStore>,
     cache: Arc<Cache>,
+    keys: Arc<Keyring>,
     clock: Arc<dyn Clock>,
     cursor: u64,
 }
@@ -187,9 +214,9 @@ pub struct Follower {
 impl Follower {
     /// A follower from the first notice on. Until it has read once, nothing that was stored before now is served: it may have
     /// been taken back.
-    pub fn new(store: Arc<dyn NoticeStore>, cache: Arc<Cache>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<dyn NoticeStore>, cache: Arc<Cache>, keys: Arc<Keyring>, clock: Arc<dyn Clock>) -> Self {
         cache.withdrawals().distrust_before(clock.now_ms());
-        Self { store, cache, clock, cursor: 0 }
+        Self { store, cache, keys, clock, cursor: 0 }
     }
 
     /// Reads what is new.
@@ -202,6 +229,13 @@ impl Follower {
         for notice in notices {
             match notice {
                 Notice::Withdraw(rule) => drop(withdrawals.add(rule)),
+                Notice::Erase { tenant, stored_by_ms } => {
+                    let rule = Withdrawal { tenant: Some(tenant), stored_by_ms, ..Withdrawal::default() };
+                    if withdrawals.add(rule) {
+                        self.keys.forget(tenant);
+                        self.cache.drop_tenant(tenant);
+                    }
+                }
                 Notice::Semantic { off } => withdrawals.switch_semantic(off),
             }
         }

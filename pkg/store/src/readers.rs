@@ -37,6 +37,7 @@ pub(crate) struct NoticeRow {
 
 impl NoticeRow {
     pub(crate) const WITHDRAW: &'static str = "withdraw";
+    pub(crate) const ERASE: &'static str = "erase";
     pub(crate) const SEMANTIC_OFF: &'static str = "semantic_off";
     pub(crate) const SEMANTIC_ON: &'static str = "semantic_on";
 
@@ -49,6 +50,12 @@ impl NoticeRow {
                 model: rule.model.clone(),
                 namespace: rule.namespace.clone(),
                 stored_by_ms: rule.stored_by_ms,
+            },
+            Notice::Erase { tenant, stored_by_ms } => Self {
+                kind: Self::ERASE,
+                tenant: Some(tenant.as_bytes().to_vec()),
+                stored_by_ms: *stored_by_ms,
+                ..Self::default()
             },
             Notice::Semantic { off } => {
                 Self { kind: if *off { Self::SEMANTIC_OFF } else { Self::SEMANTIC_ON }, ..Self::default() }
@@ -154,6 +161,10 @@ macro_rules! readers {
                     namespace: row.try_get(4)?,
                     stored_by_ms: to_u64(row.try_get(5)?)?,
                 })),
+                NoticeRow::ERASE => Ok(Notice::Erase {
+                    tenant: TenantId::from_bytes(to_array("tenant", tenant.unwrap_or_default())?),
+                    stored_by_ms: to_u64(row.try_get(5)?)?,
+                }),
                 NoticeRow::SEMANTIC_OFF => Ok(Notice::Semantic { off: true }),
                 NoticeRow::SEMANTIC_ON => Ok(Notice::Semantic { off: false }),
                 // A later version's. What it takes back is not known, so nobody may go on as if nothing were.

@@ -39,15 +39,25 @@ impl KeyStore for MemoryKeyStore {
     async fn tenant_key_or_insert(&self, tenant: TenantId, wrapped: &[u8]) -> Result<(u32, Vec<u8>), StoreFault> {
         self.switch.pass().await?;
         let mut all = self.wrapped.lock();
-        if let Some((&(_, epoch), newest)) = all.range((tenant, 0)..=(tenant, u32::MAX)).next_back() {
-            return Ok((epoch, newest.clone()));
-        }
-        all.insert((tenant, 1), wrapped.to_vec());
-        Ok((1, wrapped.to_vec()))
+        let newest = all.range((tenant, 0)..=(tenant, u32::MAX)).next_back().map(|(key, held)| (key.1, held.clone()));
+        let epoch = match newest {
+            Some((epoch, held)) if !held.is_empty() => return Ok((epoch, held)),
+            Some((epoch, _)) => epoch + 1,
+            None => 1,
+        };
+        all.insert((tenant, epoch), wrapped.to_vec());
+        Ok((epoch, wrapped.to_vec()))
     }
 
     async fn tenant_key(&self, tenant: TenantId, epoch: u32) -> Result<Option<Vec<u8>>, StoreFault> {
         self.switch.pass().await?;
-        Ok(self.wrapped.lock().get(&(tenant, epoch)).cloned())
+        Ok(self.wrapped.lock().get(&(tenant, epoch)).filter(|held| !held.is_empty()).cloned())
+    }
+
+    async fn erase_tenant(&self, tenant: TenantId) -> Result<u64, StoreFault> {
+        self.switch.pass().await?;
+        let mut all = self.wrapped.lock();
+        let held = all.range_mut((tenant, 0)..=(tenant, u32::MAX)).filter(|(_, held)| !held.is_empty());
+        Ok(held.map(|(_, held)| held.clear()).count() as u64)
     }
 }

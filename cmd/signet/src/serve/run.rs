@@ -169,6 +169,8 @@ impl Process {
         };
         let ring = Arc::new(Keyring::new(self.stores.keys.clone(), secret));
         let cache = Arc::new(build::cache(&self.config, self.redis.clone(), ring.clone())?);
+        let (notices, clock) = (self.stores.notices.clone(), self.common.clock.clone());
+        let follower = Follower::new(notices, cache.clone(), ring.clone(), clock);
         let (outbox, carrier) = self.outbox();
         let carrying = self.services.spawn(carrier.run());
         let built = Built {
@@ -179,8 +181,7 @@ impl Process {
             outbox,
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
-        self.follow(Follower::new(self.stores.notices.clone(), cache.clone(), self.common.clock.clone()), migrated)
-            .await;
+        self.follow(follower, migrated).await;
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }

@@ -12,7 +12,10 @@ use sqlx::postgres::PgConnection;
 const OFFER_SECRET: &str = "INSERT INTO signet_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING";
 const OFFER_KEY: &str = "\
 INSERT INTO tenant_key (tenant, epoch, wrapped)
-SELECT $1, 1, $2 WHERE NOT EXISTS (SELECT 1 FROM tenant_key WHERE tenant = $1) ON CONFLICT DO NOTHING";
+SELECT $1, COALESCE((SELECT MAX(epoch) FROM tenant_key WHERE tenant = $1), 0) + 1, $2
+WHERE NOT EXISTS (SELECT 1 FROM tenant_key WHERE tenant = $1 AND length(wrapped) > 0) ON CONFLICT DO NOTHING";
+// The row stays, without the key, so that its epoch is not used again.
+const ERASE: &str = "UPDATE tenant_key SET wrapped = '' WHERE tenant = $1 AND length(wrapped) > 0";
 
 #[async_trait]
 impl KeyStore for PgStore {
@@ -28,12 +31,21 @@ impl KeyStore for PgStore {
     }
 
     async fn tenant_key(&self, tenant: TenantId, epoch: u32) -> Result<Option<Vec<u8>>, StoreFault> {
-        let ask = "SELECT wrapped FROM tenant_key WHERE tenant = $1 AND epoch = $2";
+        let ask = "SELECT wrapped FROM tenant_key WHERE tenant = $1 AND epoch = $2 AND length(wrapped) > 0";
         let work = self.transact(move |conn| {
             Box::pin(async move {
                 let ask = unnamed(ask).bind(tenant.as_bytes().to_vec()).bind(i64::from(epoch));
                 Ok(ask.fetch_optional(conn).await?.map(|row| row.try_get(0)).transpose()?)
             })
+        });
+        Ok(work.await?)
+    }
+
+    async fn erase_tenant(&self, tenant: TenantId) -> Result<u64, StoreFault> {
+        let work = self.transact(move |conn| {
+            Box::pin(
+                async move { Ok(unnamed(ERASE).bind(tenant.as_bytes().to_vec()).execute(conn).await?.rows_affected()) },
+            )
         });
         Ok(work.await?)
     }

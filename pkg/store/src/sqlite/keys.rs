@@ -11,7 +11,10 @@ use sqlx::sqlite::SqliteConnection;
 const OFFER_SECRET: &str = "INSERT INTO signet_secret (one, secret) VALUES (1, $1) ON CONFLICT DO NOTHING";
 const OFFER_KEY: &str = "\
 INSERT INTO tenant_key (tenant, epoch, wrapped)
-SELECT $1, 1, $2 WHERE NOT EXISTS (SELECT 1 FROM tenant_key WHERE tenant = $1)";
+SELECT $1, COALESCE((SELECT MAX(epoch) FROM tenant_key WHERE tenant = $1), 0) + 1, $2
+WHERE NOT EXISTS (SELECT 1 FROM tenant_key WHERE tenant = $1 AND length(wrapped) > 0)";
+// The row stays, without the key, so that its epoch is not used again; secure_delete overwrites what it held.
+const ERASE: &str = "UPDATE tenant_key SET wrapped = X'' WHERE tenant = $1 AND length(wrapped) > 0";
 
 #[async_trait]
 impl KeyStore for SqliteStore {
@@ -27,11 +30,22 @@ impl KeyStore for SqliteStore {
     }
 
     async fn tenant_key(&self, tenant: TenantId, epoch: u32) -> Result<Option<Vec<u8>>, StoreFault> {
-        let ask = "SELECT wrapped FROM tenant_key WHERE tenant = $1 AND epoch = $2";
+        let ask = "SELECT wrapped FROM tenant_key WHERE tenant = $1 AND epoch = $2 AND length(wrapped) > 0";
         let work = self.read(move |conn| {
             Box::pin(async move {
                 let ask = sqlx::query(ask).bind(tenant.as_bytes().to_vec()).bind(i64::from(epoch));
                 Ok(ask.fetch_optional(conn).await?.map(|row| row.try_get(0)).transpose()?)
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn erase_tenant(&self, tenant: TenantId) -> Result<u64, StoreFault> {
+        let work = self.write(move |conn| {
+            Box::pin(async move {
+                // Or the key would stay readable in a free part of a page.
+                sqlx::query("PRAGMA secure_delete = ON").execute(&mut *conn).await?;
+                Ok(sqlx::query(ERASE).bind(tenant.as_bytes().to_vec()).execute(conn).await?.rows_affected())
             })
         });
         Ok(work.await?)

@@ -70,6 +70,7 @@ macro_rules! key_store_contract {
             eight_callers_at_once_get_one_tenant_key
             tenants_have_keys_of_their_own
             a_key_is_found_by_its_epoch
+            an_erased_key_is_gone_and_its_epoch_is_not_used_again
         );
     };
 }

@@ -40,3 +40,16 @@ pub(crate) async fn a_key_is_found_by_its_epoch(fixture: Fixture) {
     assert_eq!(keys.tenant_key(tenant(2), 1).await.expect("a read"), None);
     assert_eq!(keys.tenant_key_or_insert(tenant(1), b"late").await.expect("a key").0, 2, "the newest epoch");
 }
+
+pub(crate) async fn an_erased_key_is_gone_and_its_epoch_is_not_used_again(fixture: Fixture) {
+    let keys = fixture.stores.keys;
+    for n in 1..=2 {
+        keys.tenant_key_or_insert(tenant(n), b"first").await.expect("a key");
+    }
+    assert_eq!(keys.erase_tenant(tenant(1)).await.expect("a write"), 1);
+    assert_eq!(keys.erase_tenant(tenant(1)).await.expect("a write"), 0);
+    assert_eq!(keys.tenant_key(tenant(1), 1).await.expect("a read"), None);
+    assert_eq!(keys.tenant_key_or_insert(tenant(1), b"second").await.expect("a key"), (2, b"second".to_vec()));
+    assert_eq!(keys.tenant_key_or_insert(tenant(1), b"late").await.expect("a key"), (2, b"second".to_vec()));
+    assert_eq!(keys.tenant_key(tenant(2), 1).await.expect("a read"), Some(b"first".to_vec()), "another tenant's");
+}

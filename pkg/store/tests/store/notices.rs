@@ -26,6 +26,7 @@ pub(crate) async fn notices_come_back_as_they_were_in_their_order(fixture: Fixtu
             namespace: Some("a b".to_owned()),
             stored_by_ms: NOON,
         }),
+        Notice::Erase { tenant: TenantId::from_bytes([8; 16]), stored_by_ms: NOON },
         Notice::Semantic { off: false },
     ];
     for notice in &all {
