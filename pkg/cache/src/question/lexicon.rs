@@ -1,8 +1,10 @@
 //! What the rules know of English: the class of a word, the word it is compared as, and phrases that say the same.
 //!
-//! Built once from the tables, which are data. Everything not in here is an ordinary content word.
+//! Built once from the tables, which are data. Everything not in here is an ordinary content word. Each word of a question
+//! is looked up once; what the rules ask of it later is a bit.
 
-use super::{antonyms, phrases, synonyms, tables};
+use super::marks::{self, Mark};
+use super::{antonyms, phrases, spelling, synonyms, tables};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -52,6 +54,14 @@ pub(crate) enum Class {
     Filler,
 }
 
+impl Class {
+    /// Words of grammar, as opposed to those that name something.
+    pub(super) const fn is_grammar(self) -> bool {
+        use Class::{Connective, Degree, Filler, Intent, Modal, Negation, Preposition, Pronoun, Scope, Tense};
+        matches!(self, Connective | Degree | Filler | Intent | Modal | Negation | Preposition | Pronoun | Scope | Tense)
+    }
+}
+
 /// Number of classes that are compared.
 pub(crate) const CLASSES: usize = Class::Filler as usize;
 
@@ -73,6 +83,25 @@ pub(super) struct Rewrite {
     pub(super) rest: Box<[&'static str]>,
     /// What stands there instead.
     pub(super) with: Box<[&'static str]>,
+    /// What must stand behind it.
+    pub(super) next: Next,
+    /// Only where a clause begins.
+    pub(super) first: bool,
+}
+
+/// What must stand behind a phrase for it to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Anything.
+    Any,
+    /// Something that one does; not "be" or "look".
+    Does,
+    /// A known verb in its base form.
+    Verb,
+    /// The -ing form of a known verb, which becomes the verb.
+    Gerund,
+    /// A verb for work of the hands.
+    Hands,
 }
 
 /// What starts at one word.
@@ -82,6 +111,19 @@ pub(super) struct Slot {
     pub(super) sense: Option<Sense>,
     /// Phrases that begin with it, longest first.
     pub(super) rewrites: Vec<Rewrite>,
+    /// The parts it can play, see [`marks`].
+    pub(super) marks: Mark,
+    /// The verb of an -ing form.
+    pub(super) verb: Option<&'static str>,
+    /// An adjective that forms -er and -est, in its base form.
+    pub(super) degrees: bool,
+}
+
+impl Slot {
+    /// Whether the word is known as English: one that only other languages use, or that only a list of verbs names, is not.
+    pub(super) fn is_known(&self) -> bool {
+        self.sense.is_some() || !self.rewrites.is_empty()
+    }
 }
 
 type Words = HashMap<&'static str, Slot, ahash::RandomState>;
@@ -97,6 +139,7 @@ pub(super) fn slot(word: &str) -> Option<&'static Slot> {
 }
 
 /// The sense of a word in lower case.
+#[cfg(test)]
 pub(super) fn sense(word: &str) -> Option<Sense> {
     slot(word).and_then(|slot| slot.sense)
 }
@@ -128,23 +171,32 @@ fn build() -> Words {
         add_forms(&mut words, one);
         add_forms(&mut words, other);
     }
-    for (canon, word) in rows(synonyms::SPELLINGS) {
-        let class = words.get(canon).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
-        words.entry(word).or_default().sense = Some(Sense { class, canon, degree: None });
-    }
     for word in synonyms::VERBS.split_whitespace() {
-        add(&mut words, word, Sense { class: Class::Word, canon: word, degree: None });
-        let form = leaked(super::stem::gerund(word));
-        add(&mut words, form, Sense { class: Class::Word, canon: form, degree: None });
+        add_verb(&mut words, word);
     }
     for word in synonyms::ADJECTIVES.split_whitespace() {
         add_degrees(&mut words, word);
     }
+    for (canon, word) in [spelling::SPELLINGS, spelling::MISSPELLINGS, synonyms::SYNONYMS].into_iter().flat_map(rows) {
+        let sense = words.get(canon).and_then(|slot| slot.sense);
+        let sense = sense.unwrap_or(Sense { class: Class::Word, canon, degree: None });
+        let marks = words.get(canon).map_or(0, |slot| slot.marks);
+        let slot = words.entry(word).or_default();
+        slot.sense = Some(sense);
+        slot.marks |= marks;
+    }
+    for &(mark, list) in marks::LISTS {
+        for word in list.split_whitespace() {
+            words.entry(word).or_default().marks |= mark;
+        }
+    }
     for &(phrase, with) in phrases::REWRITES {
-        let mut parts = phrase.split(' ');
-        let first = parts.next().expect("split yields at least one part");
-        let rewrite = Rewrite { rest: parts.collect(), with: with.split_whitespace().collect() };
-        words.entry(first).or_default().rewrites.push(rewrite);
+        add_phrase(&mut words, phrase, with, Next::Any, false);
+    }
+    for &(next, first, list) in phrases::HOW_TO {
+        for phrase in list {
+            add_phrase(&mut words, phrase, "how-to", next, first);
+        }
     }
     for slot in words.values_mut() {
         slot.rewrites.sort_by_key(|rewrite| std::cmp::Reverse(rewrite.rest.len()));
@@ -155,6 +207,25 @@ fn build() -> Words {
 /// Gives `word` a sense unless it has one.
 fn add(words: &mut Words, word: &'static str, sense: Sense) {
     words.entry(word).or_default().sense.get_or_insert(sense);
+}
+
+/// A phrase and what replaces it.
+fn add_phrase(words: &mut Words, phrase: &'static str, with: &'static str, next: Next, first: bool) {
+    let mut parts = phrase.split(' ');
+    let start = parts.next().expect("split yields at least one part");
+    let rewrite = Rewrite { rest: parts.collect(), with: with.split_whitespace().collect(), next, first };
+    words.entry(start).or_default().rewrites.push(rewrite);
+}
+
+/// A verb and its -ing form, which is known by its verb.
+fn add_verb(words: &mut Words, word: &'static str) {
+    add(words, word, Sense { class: Class::Word, canon: word, degree: None });
+    let form = leaked(super::stem::gerund(word));
+    add(words, form, Sense { class: Class::Word, canon: form, degree: None });
+    words.entry(word).or_default().marks |= marks::VERB;
+    let slot = words.entry(form).or_default();
+    slot.marks |= marks::GERUND;
+    slot.verb.get_or_insert(word);
 }
 
 /// `word` and its forms in -s, -ed and -ing, each a word of its own: "sold" is not "sell".
@@ -172,6 +243,7 @@ fn add_forms(words: &mut Words, word: &'static str) {
 fn add_degrees(words: &mut Words, word: &'static str) {
     let class = words.get(word).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
     add(words, word, Sense { class, canon: word, degree: None });
+    words.entry(word).or_default().degrees = true;
     let (more, most) = super::stem::degrees(word);
     for (form, degree) in [(leaked(more), "more"), (leaked(most), "most")] {
         add(words, form, Sense { class, canon: form, degree: Some(degree) });

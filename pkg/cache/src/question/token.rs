@@ -4,12 +4,10 @@
 //! like no word is a literal, as written: two unlike literals never match, so an odd token costs a hit and never a wrong
 //! one.
 
-use super::lexicon::{self, Class, Sense};
-use super::value;
+use super::lexicon::{self, Class, Sense, Slot};
+use super::marks::{self, Mark};
+use super::{names, value};
 use std::borrow::Cow;
-
-/// A long list of words.
-pub(super) type WordSet = std::collections::HashSet<&'static str, ahash::RandomState>;
 
 /// One token of a question.
 #[derive(Debug, Clone)]
@@ -19,8 +17,8 @@ pub(super) struct Token<'a> {
     pub(super) text: Cow<'a, str>,
     /// Set for values and literals; words get theirs from the lexicon.
     pub(super) class: Option<Class>,
-    /// What the lexicon knows of the word.
-    pub(super) sense: Option<Sense>,
+    /// What the lexicon knows of the word, looked up once.
+    pub(super) slot: Option<&'static Slot>,
     /// Written like a name: a capital inside the sentence, or mixed case.
     pub(super) proper: bool,
     /// A clause ends behind it.
@@ -37,11 +35,22 @@ pub(super) struct Token<'a> {
 
 impl<'a> Token<'a> {
     /// A plain word, already in lower case.
-    pub(super) const fn word(text: Cow<'a, str>) -> Self {
+    pub(super) fn word(text: Cow<'a, str>) -> Self {
+        let slot = lexicon::slot(&text);
+        Self { slot, ..Self::bare(text) }
+    }
+
+    /// A word of the rules' own.
+    pub(super) fn known(word: &'static str) -> Self {
+        Self::word(Cow::Borrowed(word))
+    }
+
+    /// A token that is not looked up.
+    const fn bare(text: Cow<'a, str>) -> Self {
         Self {
             text,
             class: None,
-            sense: None,
+            slot: None,
             proper: false,
             ends: false,
             colon: false,
@@ -53,7 +62,7 @@ impl<'a> Token<'a> {
 
     /// A value or literal.
     pub(super) fn value(class: Class, text: impl Into<Cow<'a, str>>) -> Self {
-        Self { class: Some(class), ..Self::word(text.into()) }
+        Self { class: Some(class), ..Self::bare(text.into()) }
     }
 
     /// The word as it is compared: with its capitals where they are content.
@@ -74,14 +83,29 @@ impl<'a> Token<'a> {
         self.class.is_none() && words.iter().filter(|word| alike(word)).any(|word| word.as_bytes() == text)
     }
 
-    /// The same for a list too long to walk for every token.
-    pub(super) fn is_in(&self, words: &WordSet) -> bool {
-        self.class.is_none() && words.contains(self.text.as_ref())
+    /// Whether the word can play this part.
+    pub(super) fn has(&self, mark: Mark) -> bool {
+        self.marks() & mark != 0
+    }
+
+    /// All parts that the word can play.
+    pub(super) fn marks(&self) -> Mark {
+        if self.class.is_some() { 0 } else { self.slot.map_or(0, |slot| slot.marks) }
+    }
+
+    /// What the lexicon knows of the word.
+    pub(super) fn sense(&self) -> Option<Sense> {
+        if self.class.is_some() { None } else { self.slot.and_then(|slot| slot.sense) }
+    }
+
+    /// A number, right before the next token.
+    pub(super) fn counts(&self) -> bool {
+        self.class == Some(Class::Number) && !self.ends
     }
 
     /// The class it is compared under.
     pub(super) fn class(&self) -> Class {
-        self.class.or(self.sense.map(|sense| sense.class)).unwrap_or(Class::Word)
+        self.class.or_else(|| self.sense().map(|sense| sense.class)).unwrap_or(Class::Word)
     }
 }
 
@@ -121,7 +145,10 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             end_clause(&mut out);
         }
         rest = trimmed;
-        let Some(first) = rest.chars().next() else { return out };
+        let Some(first) = rest.chars().next() else {
+            names::join(&mut out);
+            return out;
+        };
         if first == '(' && rest[1..].starts_with(|c: char| c.is_alphabetic() || "\"'`“".contains(c)) {
             end_clause(&mut out);
             rest = &rest[1..];
@@ -196,6 +223,8 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     } else if let Some(acronym) = acronym(core) {
         let cased = Some(Cow::Owned(acronym.to_uppercase()));
         out.push(Token { proper: true, cased, ..Token::word(Cow::Owned(acronym)) });
+    } else if let Some(unit) = lexicon::unit(core).filter(|_| out.last().is_some_and(Token::counts)) {
+        out.push(Token::value(Class::Unit, unit)); // °C
     } else {
         out.push(Token::value(Class::Literal, core));
     }
@@ -283,7 +312,7 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     let proper = !shouting && (inner_capital || (!starts_sentence && part.starts_with(char::is_uppercase)));
     let text = lower(part);
     let head = part.find('\'').map_or(part, |at| &part[..at]);
-    let cased = case_is_content(head, starts_sentence).then_some(Cow::Borrowed(head));
+    let cased = case_is_content(head, starts_sentence, shouting).then_some(Cow::Borrowed(head));
     match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
         None if cased.is_none() && !proper => push_plain(text, out),
         None => out.push(Token { proper, cased, ..Token::word(text) }),
@@ -293,73 +322,30 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
 
 /// Adds a word in lower case without an apostrophe, or the words of a contraction that lost its own.
 fn push_plain<'a>(text: Cow<'a, str>, out: &mut Vec<Token<'a>>) {
-    match BARE_CONTRACTIONS.iter().find(|(bare, _, _)| *bare == text) {
-        Some(&(_, first, second)) => out.extend([first, second].map(|word| Token::word(Cow::Borrowed(word)))),
-        None => out.push(Token::word(text)),
+    let token = Token::word(text);
+    let whole = |token: &Token<'_>| BARE_CONTRACTIONS.iter().find(|(bare, _, _)| token.is(bare));
+    match token.has(marks::BARE).then(|| whole(&token)).flatten() {
+        Some(&(_, first, second)) => out.extend([first, second].map(Token::known)),
+        None => out.push(token),
     }
 }
 
-/// Verbs that begin a request, besides the words of grammar.
-const ASKING: &[&str] = &[
-    "list",
-    "name",
-    "write",
-    "translate",
-    "convert",
-    "calculate",
-    "summarize",
-    "summarise",
-    "suggest",
-    "recommend",
-    "find",
-    "create",
-    "generate",
-    "draw",
-    "please",
-    "hi",
-    "hello",
-    "hey",
-    "thanks",
-    "thank",
-    "let",
-    "act",
-    "turn",
-    "how",
-    "whats",
-    "wheres",
-    "hows",
-    "thats",
-    "dont",
-    "doesnt",
-    "didnt",
-    "isnt",
-    "arent",
-    "wasnt",
-    "werent",
-    "couldnt",
-    "shouldnt",
-    "wouldnt",
-    "cannot",
-];
-
-/// Whether capitals tell something: inside a sentence always ("remove Rust"), and at its start unless the word only asks.
-fn case_is_content(part: &str, starts_sentence: bool) -> bool {
-    use Class::{Connective, Degree, Filler, Intent, Modal, Negation, Preposition, Pronoun, Scope, Tense};
+/// Whether capitals tell something: inside a sentence and at its start alike, unless the word only asks, or has no
+/// other reading in lower case.
+fn case_is_content(part: &str, starts_sentence: bool, shouting: bool) -> bool {
     if part == "I" || !part.contains(char::is_uppercase) {
         return false;
     }
     let word = lower(part);
+    let slot = lexicon::slot(&word);
+    let grammar = slot.is_some_and(|slot| {
+        slot.marks & marks::ASKING != 0 || slot.sense.is_some_and(|sense| sense.class.is_grammar())
+    });
     let capital_only = !part.chars().skip(1).any(char::is_uppercase);
-    let asks = || {
-        ASKING.contains(&word.as_ref())
-            || lexicon::sense(&word).is_some_and(|sense| {
-                matches!(
-                    sense.class,
-                    Connective | Degree | Filler | Intent | Modal | Negation | Preposition | Pronoun | Scope | Tense
-                )
-            })
-    };
-    !(starts_sentence && capital_only && asks())
+    if grammar {
+        return !(starts_sentence && capital_only || shouting && !SHOUTED_NAMES.contains(&part));
+    }
+    !names::folds(part, &word, slot, shouting)
 }
 
 /// Where case makes another word: `US` and `us`, the symbols `Co` and `CO`, the units `mW` and `MW` behind a number.
@@ -369,8 +355,8 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
     }
     let mut chars = part.chars();
     let symbol = part.len() == 2 && chars.next().is_some_and(char::is_uppercase) && chars.all(char::is_lowercase);
-    let known = || lexicon::slot(&lower(part)).is_some();
-    let counted = before.is_some_and(|last| last.class == Some(Class::Number) && !last.ends);
+    let known = || lexicon::slot(&lower(part)).is_some_and(Slot::is_known);
+    let counted = before.is_some_and(Token::counts);
     let unit = counted && part.len() <= 4 && part.contains(char::is_uppercase);
     (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1))
         || (symbol && !starts_sentence && !known())
@@ -405,11 +391,11 @@ fn push_contraction<'a>(head: &Token<'a>, tail: &str, out: &mut Vec<Token<'a>>) 
         _ => {
             let text = format!("{}'{tail}", head.text);
             let cased = head.cased.as_ref().map(|cased| Cow::Owned(format!("{cased}'{tail}")));
-            out.push(Token { text: text.into(), cased, ..head.clone() });
+            out.push(Token { proper: head.proper, cased, ..Token::word(text.into()) });
             return;
         }
     };
     let text = first.map_or_else(|| head.text.clone(), Cow::Owned);
-    out.push(Token { text, ..head.clone() });
-    out.push(Token::word(Cow::Borrowed(second)));
+    out.push(Token { proper: head.proper, cased: head.cased.clone(), ..Token::word(text) });
+    out.push(Token::known(second));
 }

@@ -50,7 +50,8 @@ fn with_unit(core: &str) -> Option<(Cow<'_, str>, &'static str)> {
         return Some((number(&core[symbol.len_utf8()..])?, unit));
     }
     let at = core.find(|c: char| c.is_alphabetic() || "%°€£".contains(c))?;
-    Some((number(&core[..at])?, lexicon::unit(&core[at..])?))
+    let amount = core[..at].strip_suffix('-').unwrap_or(&core[..at]); // a 3-day ticket
+    Some((number(amount)?, lexicon::unit(&core[at..])?))
 }
 
 /// `1st`, `22nd`.
@@ -238,7 +239,7 @@ fn merge_numbers<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
 /// The number that starts `tokens`, and how many tokens it takes; digits alone are left as they are.
 fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     let value = |token: &Token<'_>| -> Option<u64> {
-        match (token.class, token.sense) {
+        match (token.class, token.sense()) {
             (Some(Class::Number), _) => token.text.parse().ok(),
             (None, Some(sense)) if sense.class == Class::Number && token.cased.is_none() => sense.canon.parse().ok(),
             _ => None,
@@ -271,8 +272,17 @@ fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
         };
         used = step + 1;
     }
+    let sum = total.saturating_add(current);
+    if sum % 100 >= 20
+        && sum % 10 == 0
+        && let Some(last) = tokens.get(used).filter(|last| last.class.is_none() && !tokens[used - 1].ends)
+        && let Some(digit) = last.sense().filter(|sense| sense.class == Class::Number && sense.canon.len() == 2)
+        && let Some(digit) = digit.canon.strip_suffix('.').and_then(|digit| digit.parse::<u64>().ok())
+    {
+        return Some((format!("{}.", sum + digit), used + 1)); // twenty-first
+    }
     let plain = used == 1 && tokens[0].class.is_some();
-    (!plain).then(|| (total.saturating_add(current).to_string(), used))
+    (!plain).then(|| (sum.to_string(), used))
 }
 
 #[cfg(test)]
@@ -283,7 +293,7 @@ mod tests {
 
     /// The values of a text, in canonical form.
     fn values(text: &str) -> Vec<String> {
-        let merged = merge(rewrite::phrases(&tokens(text)));
+        let merged = merge(rewrite::phrases(tokens(text)));
         merged
             .iter()
             .filter(|token| token.class.is_some())
