@@ -11,6 +11,7 @@ use std::ops::Range;
 /// Phrases that stand apart before a question.
 const APART: &[&str] = &[
     "quick question",
+    "quick one",
     "silly question",
     "stupid question",
     "dumb question",
@@ -122,14 +123,19 @@ const CLOSINGS: &[&str] = &[
 /// The part of `tokens` that asks, and whether something before it was a request that the question is embedded in.
 pub(super) fn asking(tokens: &[Token<'_>]) -> (Range<usize>, bool) {
     let (mut start, mut end, mut embedded) = (0, tokens.len(), false);
-    while let Some(used) = closing(&tokens[start..end]) {
-        end -= used;
+    loop {
+        let before = (start, end);
+        while let Some((used, lead)) = opening(&tokens[start..end]) {
+            start += used;
+            embedded |= lead;
+        }
+        while let Some(used) = closing(&tokens[start..end]) {
+            end -= used;
+        }
+        if before == (start, end) {
+            return (start..end, embedded);
+        }
     }
-    while let Some((used, lead)) = opening(&tokens[start..end]) {
-        start += used;
-        embedded |= lead;
-    }
-    (start..end, embedded)
 }
 
 /// Whether `tokens` begin with the words of `phrase`.
@@ -181,7 +187,8 @@ fn opening(tokens: &[Token<'_>]) -> Option<(usize, bool)> {
 fn greeted(tokens: &[Token<'_>], used: usize) -> bool {
     let last = &tokens[used - 1];
     let Some(next) = tokens.get(used) else { return last.ends && !last.colon };
-    (last.ends && !last.colon && begins_question(next)) || (next.has(marks::QUESTION_WORD) && next.cased.is_none())
+    let asks = begins_question(next) || next.has(marks::OPENS) && next.cased.is_none();
+    (last.ends && !last.colon && asks) || (next.has(marks::QUESTION_WORD) && next.cased.is_none())
 }
 
 /// "Could you (please) tell me", "please can you explain": how many tokens, up to the request itself.
@@ -228,7 +235,7 @@ fn closing(tokens: &[Token<'_>]) -> Option<usize> {
 /// Whether "please" or "thanks" without a comma can only be politeness: a whole question of a common frame stands before it,
 /// which ends with a noun.
 fn trails(before: &[Token<'_>]) -> bool {
-    const FRAMES: &[&str] = &["how do i", "how can i", "how to", "what is", "where is", "where can i"];
+    const FRAMES: &[&str] = &["how do i", "how can i", "how to", "what is", "where is", "where can i", "can i", "do you"];
     let noun = before.last().is_some_and(|token| {
         matches!(token.class(), Class::Word | Class::Language) && token.class.is_none() && !token.has(marks::VERB)
     });
@@ -274,7 +281,15 @@ pub(super) fn direct(tokens: &mut Vec<Token<'_>>) {
 /// "how I register" → "how do I register", "where I can park" → "where can I park".
 fn speaker(tokens: &mut Vec<Token<'_>>) {
     let [asked, speaker, verb, ..] = tokens.as_slice() else { return };
-    if !asked.has(marks::QUESTION_WORD) || asked.ends || !speaker.is_any(&["i", "we", "you"]) {
+    if !asked.has(marks::QUESTION_WORD) || asked.ends || speaker.ends {
+        return;
+    }
+    let several = speaker.slot.is_none() && speaker.text.ends_with('s') && !speaker.text.ends_with("ss") && !speaker.owner;
+    if asked.is_any(&["how", "why", "when", "where"]) && several && verb.has(marks::VERB) {
+        tokens.insert(1, Token::known("do")); // how magnets work
+        return;
+    }
+    if !speaker.is_any(&["i", "we", "you"]) {
         return;
     }
     if verb.has(marks::HELPER) {

@@ -160,7 +160,9 @@ fn has_antecedent(before: &[Token<'_>]) -> bool {
 fn action(tokens: &[Token<'_>]) -> bool {
     let commanded = |at: usize| tokens[at].has(marks::ACTION) && tokens.get(at + 1).is_none_or(|next| !next.is("of"));
     let wished = |at: usize| {
-        let wish = tokens[at].is("i")
+        let asks = at.checked_sub(1).is_some_and(|before| tokens[before].is_any(&["do", "if", "would", "when", "what"]));
+        let wish = !asks
+            && tokens[at].is("i")
             && tokens[at + 1..].iter().take(2).any(|token| token.is_any(&["want", "need", "like", "wish"]));
         wish && tokens[at + 1..].iter().take(5).any(|token| token.has(marks::ACTION))
     };
@@ -244,13 +246,13 @@ impl Frame {
                 || do_i(&|verb| verb.is("need"))
                 || (aim && do_i(&|verb| verb.is_any(&["have", "do"])))
                 || (tokens[0].has(marks::QUESTION_WORD) && do_i(&|verb| !verb.has(marks::STATE)))
-                || (tokens[0].is("why") && tokens.len() > 3 && !tokens.iter().any(speaks)),
-            permission: tokens.windows(3).any(|three| {
-                three[0].is_any(&["can", "could", "may"])
-                    && speaks(&three[1])
-                    && !three[2].is_any(&[
-                        "see", "check", "get", "have", "know", "view", "find", "access", "track", "expect", "still", "be",
-                    ])
+                || (tokens.iter().any(|token| token.is("why")) && tokens.len() > 3 && !tokens.iter().any(speaks)),
+            permission: tokens.windows(4).any(|four| {
+                let looks = four[2].is_any(&["see", "check", "get", "have", "know", "view", "find", "access", "track", "expect"]);
+                four[0].is_any(&["can", "could", "may"])
+                    && speaks(&four[1])
+                    && !four[2].is_any(&["still", "be"])
+                    && !(looks && four[3].has(marks::OWN))
             }),
         }
     }

@@ -115,6 +115,10 @@ pub(super) struct Slot {
     pub(super) marks: Mark,
     /// The verb of an -ing form.
     pub(super) verb: Option<&'static str>,
+    /// The usual spelling of it.
+    pub(super) spelled: Option<&'static str>,
+    /// The word that the gates take it for, see [`synonyms::NEAR`].
+    pub(super) near: Option<&'static str>,
     /// An adjective that forms -er and -est, in its base form.
     pub(super) degrees: bool,
 }
@@ -185,6 +189,12 @@ fn build() -> Words {
         slot.sense = Some(sense);
         slot.marks |= marks;
     }
+    for (canon, word) in [spelling::SPELLINGS, spelling::MISSPELLINGS].into_iter().flat_map(rows) {
+        words.entry(word).or_default().spelled = (canon != word).then_some(canon);
+    }
+    for (near, word) in rows(synonyms::NEAR) {
+        words.entry(word).or_default().near = Some(near);
+    }
     for &(mark, list) in marks::LISTS {
         for word in list.split_whitespace() {
             words.entry(word).or_default().marks |= mark;
@@ -193,9 +203,20 @@ fn build() -> Words {
     for &(phrase, with) in phrases::REWRITES {
         add_phrase(&mut words, phrase, with, Next::Any, false);
     }
-    for &(next, first, list) in phrases::HOW_TO {
-        for phrase in list {
-            add_phrase(&mut words, phrase, "how-to", next, first);
+    for (list, with) in [(phrases::HOW_TO, "how-to"), (phrases::CAN, "can i")] {
+        for &(next, first, list) in list {
+            for phrase in list {
+                add_phrase(&mut words, phrase, with, next, first);
+            }
+        }
+    }
+    for &(canon, verbs, nouns) in phrases::LIGHT_VERBS {
+        for noun in nouns.split_whitespace() {
+            let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+            let with = leaked(format!("{canon} {article} {noun}"));
+            for verb in verbs.split_whitespace() {
+                add_phrase(&mut words, leaked(format!("{verb} {article} {noun}")), with, Next::Any, false);
+            }
         }
     }
     for slot in words.values_mut() {

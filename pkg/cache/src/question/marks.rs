@@ -109,6 +109,13 @@ pub(super) const TO: Mark = 1 << 52;
 /// Measures only, with or without a number before it.
 pub(super) const MEASURE: Mark = 1 << 53;
 
+/// cost.
+pub(super) const COSTS: Mark = 1 << 54;
+/// there, have: whether a place has something.
+pub(super) const THERE: Mark = 1 << 55;
+/// open, close: asks for hours.
+pub(super) const HOURS: Mark = 1 << 56;
+
 /// Every part with the words that can play it.
 pub(super) const LISTS: &[(Mark, &str)] = &[
     (QUESTION_WORD, "what who where when why how which whose whom"),
@@ -117,7 +124,7 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
         "list name write translate convert calculate summarize summarise suggest recommend find create generate draw please \
          hi hello hey thanks thank let act turn how whats wheres hows thats dont doesnt didnt isnt arent wasnt werent couldnt \
          shouldnt wouldnt cannot sort reverse parse read open print compare define explain describe difference sorry good \
-         excuse quick just um uh so ok okay well dear any steps instructions help need have has will does did way",
+         excuse quick just um uh so ok okay well dear any steps instructions help need have has will does did way compute evaluate",
     ),
     (AMBIGUOUS_NAME, AMBIGUOUS_NAMES),
     (
@@ -217,7 +224,10 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (TAKES_NOT, "do does did can could will would should is are was were have has had must"),
     (OWN, "my our"),
     (BY, "by"),
-    (WHICH, "which whom"),
+    (WHICH, "which whom who"),
+    (COSTS, "cost"),
+    (THERE, "there have"),
+    (HOURS, "open close shut"),
     (DEFINES, "mean meant meaning define definition"),
     (ENUMERATES, "list name give tell provide"),
     (LOCATED, "located situated"),
@@ -240,7 +250,7 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
 ];
 
 /// Words that name a product, company, person, place or work with a capital, and something else without.
-const AMBIGUOUS_NAMES: &str = "rust swift go ruby python perl java shell basic pascal polish turkey china chile \
+const AMBIGUOUS_NAMES: &str = "rust swift go ruby python perl java shell basic pascal polish turkey china \
     apple apples windows window word excel access office outlook teams edge chrome safari opera firefox brave signal discord slack \
     zoom meet notion linear stripe square block chase discover visa delta united spirit frontier virgin orange shells \
     target gap amazon oracle sage visual studio unity unreal steam origin epic valve riot blizzard sonic mini smart \
@@ -268,6 +278,6 @@ const AMBIGUOUS_NAMES: &str = "rust swift go ruby python perl java shell basic p
     telegraph star times post herald globe sky channel blues rangers rovers wanderers reds saints kings bulls heat magic jazz \
     nets hawks hornets wizards pistons rockets spurs suns warriors clippers lakers celtics trees saints ravens eagles giants \
     jets dolphins bills patriots colts titans texans chiefs chargers raiders broncos lions packers vikings cowboys cardinals \
-    friends lost house bones fringe suits weeds homeland dexter cheers coupling extras misfits skins sherlock luther merlin \
+    friends lost house bones fringe suits weeds homeland dexter coupling extras misfits skins sherlock luther merlin \
     god lord lady catholic orthodox democrat republican liberal conservative labour labor green greens tory senate congress house \
     parliament commons lords cabinet state bible prophet pole poles dane scot swede finns";

@@ -69,6 +69,9 @@ impl Question {
         }
         eligible::judge(&tokens)?;
         let about_words = terms::about_words(&tokens);
+        if !about_words {
+            spelling::corrected(&mut tokens);
+        }
         let mut tokens = rewrite::phrases(tokens);
         if !about_words {
             tokens = value::merge(tokens);

@@ -8,8 +8,8 @@ use super::lexicon::{Class, Slot};
 use super::marks;
 use super::token::Token;
 
-/// Whether `part`, in lower case `word`, is the same word without its capitals.
-pub(super) fn folds(part: &str, word: &str, slot: Option<&Slot>, shouting: bool) -> bool {
+/// Whether `part`, in lower case `word`, is the same word without its capitals; `flat` if all words of the text have them.
+pub(super) fn folds(part: &str, word: &str, slot: Option<&Slot>, flat: bool) -> bool {
     let marked = |mark| slot.is_some_and(|slot| slot.marks & mark != 0);
     if marked(marks::AMBIGUOUS_NAME) {
         return false;
@@ -22,8 +22,8 @@ pub(super) fn folds(part: &str, word: &str, slot: Option<&Slot>, shouting: bool)
     let pronounced = word.contains(['a', 'e', 'i', 'o', 'u', 'y']);
     match slot.filter(|slot| slot.is_known()).map(|slot| slot.sense.map(|sense| sense.class)) {
         Some(Some(Class::Language | Class::Unit | Class::Time)) => length > 3,
-        Some(_) => shouting,
-        None if all_upper && !shouting => length > 4 || (length > 2 && !pronounced),
+        Some(_) => flat,
+        None if all_upper && !flat => length > 4 || (length > 2 && !pronounced),
         None if all_upper => length > 3,
         None => length > 3 || (length == 3 && !part.chars().skip(1).any(char::is_uppercase)),
     }

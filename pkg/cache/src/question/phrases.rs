@@ -53,6 +53,24 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
     (Next::Gerund, true, &["instructions for", "steps for", "steps in"]),
 ];
 
+/// Wordings of "can I", in the sense of whether it can be done.
+pub(super) const CAN: &[(Next, bool, &[&str])] = &[(
+    Next::Does,
+    false,
+    &["is it possible to", "is it possible for me to", "is it possible for one to", "can one", "am i able to"],
+)];
+
+/// Verbs that say no more than the noun behind them, as (verb, other verbs, nouns).
+pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
+    ("book", "make schedule arrange", "appointment"),
+    ("make", "file submit lodge raise", "complaint claim"),
+    ("make", "file submit lodge", "appeal"),
+    ("take", "have", "shower bath nap"),
+    ("do", "perform run", "backup scan"),
+    ("give", "deliver make", "speech presentation"),
+    ("make", "take", "decision"),
+];
+
 /// `(phrase, replacement)`, in lower case, words apart by single spaces.
 pub(super) const REWRITES: &[(&str, &str)] = &[
     // Words that belong together.
@@ -77,9 +95,13 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("cell phone", "mobile phone"),
     ("cell phones", "mobile phones"),
     ("phone nr", "phone number"),
+    ("US dollars", "usd"),
+    ("US dollar", "usd"),
     ("us dollars", "usd"),
     ("american dollars", "usd"),
     ("us dollar", "usd"),
+    ("waiting time", "wait time"),
+    ("waiting times", "wait times"),
     ("zip code", "zipcode"),
     ("post code", "postcode"),
     ("web site", "website"),
@@ -147,7 +169,18 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("which type of", "what-kind-of"),
     ("which types of", "what-kinds-of"),
     // A capital city is a capital.
-    ("capital city of", "capital of"),
+    ("capital city", "capital"),
+    // What can be switched is enabled and disabled.
+    ("turn on", "enable"),
+    ("switch on", "enable"),
+    ("turn off", "disable"),
+    ("switch off", "disable"),
+    // Whether there is any is whether there is.
+    ("do you have any", "do you have"),
+    ("have you got any", "do you have"),
+    ("are there any", "are there"),
+    ("is there any", "is there"),
+    ("when is the deadline for", "what is the deadline for"),
     // What an agent is called, and what it did. "The director of a bank directed" nothing, so it is not here.
     ("who is the author of", "who wrote"),
     ("who was the author of", "who wrote"),

@@ -3,6 +3,7 @@
 //! Pairs of which one is a word or a name of its own ("programme", "Labour", "grey", "storey", "tyre", "practise") are left
 //! out. Endings are only rewritten where no two English words differ by them.
 
+use super::token::Token;
 use std::borrow::Cow;
 
 /// American and British spellings that no ending tells.
@@ -240,8 +241,23 @@ const DOUBLED: &[&str] = &["finnish", "dessert", "desserts", "cannons", "barring
 const DOUBLES_L: &str = "travel cancel model label fuel counsel level signal tunnel channel marvel dial equal initial total rival \
     quarrel shovel swivel panel pedal medal jewel";
 
-/// The American spelling of a word that the lexicon does not know, where an ending or a group of letters tells.
-pub(super) fn american(word: &str) -> Cow<'_, str> {
+/// Gives known words their usual spelling, so that phrases are found.
+pub(super) fn corrected(tokens: &mut [Token<'_>]) {
+    for token in tokens.iter_mut().filter(|token| token.class.is_none() && token.cased.is_none()) {
+        if let Some(usual) = token.slot.and_then(|slot| slot.spelled) {
+            let usual = Token::known(usual);
+            (token.text, token.slot) = (usual.text, usual.slot);
+        }
+    }
+}
+
+/// The spelling as which a word that the lexicon does not know is compared.
+pub(super) fn folded(word: &str) -> Cow<'_, str> {
+    undoubled(american(word))
+}
+
+/// The American spelling, where an ending or a group of letters tells.
+fn american(word: &str) -> Cow<'_, str> {
     if word.len() < 6 || !word.is_ascii() {
         return Cow::Borrowed(word);
     }
@@ -250,7 +266,7 @@ pub(super) fn american(word: &str) -> Cow<'_, str> {
 
 /// `word` with each doubled consonant written once: which are doubled is what is misspelt most ("bagage", "acount"). A
 /// consonant before an ending tells two words apart ("filing", "filling"), as does one in a short word ("coma", "comma").
-pub(super) fn undoubled(word: Cow<'_, str>) -> Cow<'_, str> {
+fn undoubled(word: Cow<'_, str>) -> Cow<'_, str> {
     const ENDINGS: [&str; 8] = ["ed", "ing", "ings", "er", "ers", "en", "est", "y"];
     let bytes = word.as_bytes();
     let twice = |at: &usize| bytes[*at] == bytes[at + 1] && !b"aeiou".contains(&bytes[*at]);

@@ -45,7 +45,10 @@ pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("among", "amongst"),
     ("while", "whilst"),
     ("versus", "vs"),
+    ("annual", "yearly"),
     ("maybe", "perhaps"),
+    ("quote", "quotation"),
+    ("quotes", "quotations"),
     ("someone", "somebody"),
     ("anyone", "anybody"),
     ("everyone", "everybody"),
@@ -53,6 +56,35 @@ pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("immediately", "straightaway"),
     ("javascript", "js"),
     ("typescript", "ts"),
+];
+
+/// Words that mean one thing in most questions. The gates take one for the other, so a stored question that is similar enough
+/// as a whole may serve; the same-words tier, which has no similarity to go by, keeps them apart.
+pub(super) const NEAR: &[(&str, &str)] = &[
+    ("shop", "store"),
+    ("shops", "stores"),
+    ("mistake", "error"),
+    ("lawyer", "attorney"),
+    ("doctor", "physician"),
+    ("vacation", "holiday"),
+    ("trash", "rubbish, garbage"),
+    ("sofa", "couch"),
+    ("sidewalk", "pavement"),
+    ("elevator", "lift"),
+    ("apartment", "flat"),
+    ("taxi", "cab"),
+    ("company", "firm"),
+    ("gift", "present"),
+    ("illness", "sickness"),
+    ("goal", "aim"),
+    ("choose", "select, pick"),
+    ("happen", "occur"),
+    ("respond", "reply"),
+    ("dangerous", "hazardous"),
+    ("ill", "sick"),
+    ("mute", "silence"),
+    ("fee", "charge"),
+    ("fees", "charges"),
 ];
 
 /// Verbs of how-to questions.

@@ -6,7 +6,6 @@ use super::marks;
 use super::spelling;
 use super::token::Token;
 use sha2::{Digest, Sha256};
-use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
@@ -121,6 +120,8 @@ impl Collector {
         }
         let class = token.class();
         let text = token.written();
+        let folded = !self.about_words && token.cased.is_none();
+        let near = token.slot.and_then(|slot| slot.near).filter(|_| folded && token.class.is_none());
         match (token.class, token.sense()) {
             (Some(_), _) => self.push(class, text, token.proper || class == Class::Literal),
             (None, Some(sense)) => {
@@ -128,20 +129,24 @@ impl Collector {
                     self.push(Class::Degree, degree, false);
                 }
                 // A word that measures and may be another counts behind a number only, and then it is a value.
-                let folded = !self.about_words
-                    && token.cased.is_none()
-                    && (class != Class::Unit || token.has(marks::MEASURE));
-                self.push(grammar(class), if folded { sense.canon } else { text }, token.proper);
+                let folded = folded && (class != Class::Unit || token.has(marks::MEASURE));
+                let canon = if folded { sense.canon } else { text };
+                match near {
+                    Some(near) => self.push_near(canon, near),
+                    None => self.push(grammar(class), canon, token.proper),
+                }
             }
             (None, None) => {
                 self.negative_prefix(text);
-                let folded = !self.about_words && token.cased.is_none();
-                let spelled = if folded { spelling::american(text) } else { Cow::Borrowed(text) };
-                let spelled = if folded && !token.proper { spelling::undoubled(spelled) } else { spelled };
-                self.push(class, &spelled, token.proper);
+                match near {
+                    Some(near) => self.push_near(text, near),
+                    None if folded && !token.proper => self.push(class, &spelling::folded(text), false),
+                    None => self.push(class, text, token.proper),
+                }
             }
         }
-        if token.owner {
+        // "The students' union" is as often written without the mark.
+        if token.owner && (!text.ends_with('s') || text.ends_with("ss")) {
             self.push(Class::Preposition, "'s", false);
         }
     }
@@ -156,16 +161,32 @@ impl Collector {
     }
 
     fn push(&mut self, class: Class, canon: &str, proper: bool) {
+        self.compare(class, canon, proper);
+        self.digest(class, canon);
+    }
+
+    /// A word that the gates take for another: only the digest tells them apart.
+    fn push_near(&mut self, canon: &str, near: &str) {
+        self.compare(Class::Word, near, false);
+        self.digest(Class::Word, canon);
+    }
+
+    /// Adds what the gates compare.
+    fn compare(&mut self, class: Class, canon: &str, proper: bool) {
         let term = Term::new(class, canon, proper);
         self.sums[class as usize] = self.sums[class as usize].wrapping_add(mixed(term.id()));
         if in_bucket(class) {
             self.bucket = self.bucket.wrapping_add(mixed(fnv(class as u64, canon.as_bytes())));
         }
+        self.terms.push(term);
+    }
+
+    /// Adds to what is the same words.
+    fn digest(&mut self, class: Class, canon: &str) {
         let length = u16::try_from(canon.len()).expect("a token is shorter than the longest text that is judged");
         self.exact.push(class as u8);
         self.exact.extend_from_slice(&length.to_be_bytes());
         self.exact.extend_from_slice(canon.as_bytes());
-        self.terms.push(term);
     }
 }
 

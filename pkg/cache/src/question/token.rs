@@ -109,8 +109,28 @@ impl<'a> Token<'a> {
     }
 }
 
+/// How a text uses capitals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Where they tell something.
+    Plain,
+    /// Everywhere.
+    Shouted,
+    /// At the start of every word.
+    Titled,
+}
+
+impl Style {
+    /// The style of a text that is not all capitals.
+    fn of(text: &str) -> Self {
+        let starts = |word: &str| word.chars().next().is_none_or(|c| !c.is_lowercase());
+        let titled = text.split_ascii_whitespace().take(64).all(starts) && text.split_ascii_whitespace().nth(2).is_some();
+        if titled { Self::Titled } else { Self::Plain }
+    }
+}
+
 /// Upper-case spellings that are names where the rest of the text is not shouted, and another word in lower case.
-const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "OK", "NO", "AN", "AS", "ALL", "A"];
+const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "NO", "AN", "AS", "ALL", "A"];
 
 /// Words after which `'s` is "is", not a possessive. "Who's paid" may be "who has paid", so it stands for itself.
 const IS_HOSTS: &[&str] = &["what", "where", "when", "why", "how", "that", "this", "it", "he", "she", "there", "here"];
@@ -136,7 +156,7 @@ const BARE_CONTRACTIONS: &[(&str, &str, &str)] = &[
 
 /// Splits `text`, which is in normal form C with straight apostrophes.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let shouting = !text.chars().any(char::is_lowercase);
+    let style = if text.chars().any(char::is_lowercase) { Style::of(text) } else { Style::Shouted };
     let mut out = Vec::with_capacity(text.len() / 4 + 4);
     let mut rest = text;
     loop {
@@ -147,6 +167,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
         rest = trimmed;
         let Some(first) = rest.chars().next() else {
             names::join(&mut out);
+            who_is(&mut out);
             return out;
         };
         if first == '(' && rest[1..].starts_with(|c: char| c.is_alphabetic() || "\"'`“".contains(c)) {
@@ -157,9 +178,18 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             rest = after;
         } else {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-            push_chunk(&rest[..end], shouting, &mut out);
+            push_chunk(&rest[..end], style, &mut out);
             rest = &rest[end..];
         }
+    }
+}
+
+/// "who's the king" is "who is the king"; "who's paid" may be "who has paid".
+fn who_is(tokens: &mut Vec<Token<'_>>) {
+    let is = |pair: &[Token<'_>]| pair[0].owner && pair[0].is("who") && pair[1].is_any(&["the", "a", "an"]);
+    if let Some(at) = tokens.windows(2).position(is) {
+        tokens[at].owner = false;
+        tokens.insert(at + 1, Token::known("is"));
     }
 }
 
@@ -189,7 +219,7 @@ fn quoted(rest: &str, open: char) -> Option<(&str, &str)> {
 }
 
 /// Adds the tokens of one run without white space.
-fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
+fn push_chunk<'a>(chunk: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
     if let Some(half) = day_half(chunk) {
         out.push(Token::word(Cow::Borrowed(half)));
         return;
@@ -214,7 +244,7 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     } else if core.starts_with(char::is_alphabetic) && core.chars().all(in_word) {
         for (nth, part) in core.split('-').filter(|part| !part.is_empty()).enumerate() {
             let at = out.len();
-            push_word(part, shouting, out);
+            push_word(part, style, out);
             out[at].joined = nth > 0;
         }
         if let (true, Some(last)) = (owner, out.last_mut()) {
@@ -302,8 +332,9 @@ pub(super) fn lower(text: &str) -> Cow<'_, str> {
 }
 
 /// Adds a word, or the words of a contraction.
-fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
+fn push_word<'a>(part: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
     let starts_sentence = out.last().is_none_or(|last| last.ends);
+    let shouting = style == Style::Shouted;
     if !shouting && keeps_case(part, starts_sentence, out.last()) {
         out.push(Token { proper: true, ..Token::word(Cow::Borrowed(part)) });
         return;
@@ -312,7 +343,7 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     let proper = !shouting && (inner_capital || (!starts_sentence && part.starts_with(char::is_uppercase)));
     let text = lower(part);
     let head = part.find('\'').map_or(part, |at| &part[..at]);
-    let cased = case_is_content(head, starts_sentence, shouting).then_some(Cow::Borrowed(head));
+    let cased = case_is_content(head, starts_sentence, style).then_some(Cow::Borrowed(head));
     match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
         None if cased.is_none() && !proper => push_plain(text, out),
         None => out.push(Token { proper, cased, ..Token::word(text) }),
@@ -332,20 +363,23 @@ fn push_plain<'a>(text: Cow<'a, str>, out: &mut Vec<Token<'a>>) {
 
 /// Whether capitals tell something: inside a sentence and at its start alike, unless the word only asks, or has no
 /// other reading in lower case.
-fn case_is_content(part: &str, starts_sentence: bool, shouting: bool) -> bool {
+fn case_is_content(part: &str, starts_sentence: bool, style: Style) -> bool {
     if part == "I" || !part.contains(char::is_uppercase) {
         return false;
     }
     let word = lower(part);
     let slot = lexicon::slot(&word);
     let grammar = slot.is_some_and(|slot| {
-        slot.marks & marks::ASKING != 0 || slot.sense.is_some_and(|sense| sense.class.is_grammar())
+        let verb = starts_sentence && slot.marks & (marks::VERB | marks::AMBIGUOUS_NAME) == marks::VERB;
+        verb || slot.marks & marks::ASKING != 0 || slot.sense.is_some_and(|sense| sense.class.is_grammar())
     });
     let capital_only = !part.chars().skip(1).any(char::is_uppercase);
+    let flat = style != Style::Plain;
     if grammar {
-        return !(starts_sentence && capital_only || shouting && !SHOUTED_NAMES.contains(&part));
+        let article = matches!(part, "The" | "An");
+        return !(article || starts_sentence && capital_only || flat && !SHOUTED_NAMES.contains(&part));
     }
-    !names::folds(part, &word, slot, shouting)
+    !names::folds(part, &word, slot, flat)
 }
 
 /// Where case makes another word: `US` and `us`, the symbols `Co` and `CO`, the units `mW` and `MW` behind a number.
@@ -355,7 +389,7 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
     }
     let mut chars = part.chars();
     let symbol = part.len() == 2 && chars.next().is_some_and(char::is_uppercase) && chars.all(char::is_lowercase);
-    let known = || lexicon::slot(&lower(part)).is_some_and(Slot::is_known);
+    let known = || lexicon::slot(&lower(part)).is_some_and(|slot| slot.is_known() || slot.marks & marks::ACRONYM != 0);
     let counted = before.is_some_and(Token::counts);
     let unit = counted && part.len() <= 4 && part.contains(char::is_uppercase);
     (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1))

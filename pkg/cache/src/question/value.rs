@@ -134,6 +134,9 @@ pub(super) fn merge(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
     while at < numbers.len() {
         if let Some((date, used)) = written_date(&numbers[at..]) {
             let ends = numbers[at + used - 1].ends;
+            if numbers[at].text.ends_with('.') && out.last().is_some_and(|last| last.is("the") && !last.ends) {
+                out.pop(); // the 3rd of March
+            }
             out.push(Token { ends, ..Token::value(Class::Date, date) });
             at += used;
             continue;

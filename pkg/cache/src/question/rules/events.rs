@@ -86,11 +86,13 @@ pub(super) fn leading_place(tokens: &mut Vec<Token<'_>>) {
         timed(token) || (super::noun(token) || matches!(token.class(), Class::Filler | Class::Unit)) && !token.joined
     });
     let rest = &tokens[stop + 1..];
+    let relation = |token: &Token<'_>| token.class() == Class::Preposition;
     let bound = |token: &Token<'_>| {
-        let relation = token.class() == Class::Preposition && !token.is("by");
-        relation || matches!(token.class(), Class::Scope | Class::Date | Class::Connective | Class::Persona)
+        matches!(token.class(), Class::Scope | Class::Date | Class::Connective | Class::Persona)
     };
-    if place && super::one_clause(rest) && !rest.iter().any(bound) {
+    // "By card" at the end takes no place.
+    let free = rest.iter().rposition(relation).is_none_or(|last| rest[last].is("by") && last + 2 == rest.len());
+    if place && free && super::one_clause(rest) && !rest.iter().any(bound) {
         super::move_to_end(tokens, 0, stop + 1);
     }
 }

@@ -9,9 +9,11 @@ mod events;
 mod negation;
 mod order;
 mod own;
+mod places;
 mod possessive;
 mod requests;
 mod time;
+mod title;
 mod voice;
 mod which;
 
@@ -34,15 +36,20 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "negation", needs: marks::NOT, apply: negation::contracted },
     Rule { name: "own", needs: marks::OWN, apply: own::anybodys },
     Rule { name: "meaning", needs: marks::DEFINES, apply: define::meaning },
-    Rule { name: "owner", needs: OWNER, apply: possessive::of },
     Rule { name: "predicate", needs: marks::QUESTION_WORD, apply: possessive::asked_last },
+    Rule { name: "owner", needs: OWNER, apply: possessive::of },
     Rule { name: "agent", needs: marks::BY, apply: voice::agent },
+    Rule { name: "title", needs: marks::QUESTION_WORD, apply: title::unquoted },
     Rule { name: "active", needs: marks::PAST_HELPER | marks::DOES, apply: voice::active },
     Rule { name: "which", needs: marks::WHICH, apply: which::what },
     Rule { name: "located", needs: marks::LOCATED, apply: which::located },
     Rule { name: "year", needs: marks::YEAR, apply: time::year },
     Rule { name: "falls", needs: marks::FALLS, apply: time::come_down },
     Rule { name: "requests", needs: marks::ENUMERATES | marks::ME, apply: requests::listed },
+    Rule { name: "calculated", needs: marks::ASKING, apply: requests::calculated },
+    Rule { name: "has", needs: marks::THERE, apply: places::has },
+    Rule { name: "cost", needs: marks::COSTS, apply: places::cost },
+    Rule { name: "hours", needs: marks::HOURS, apply: places::hours },
     Rule { name: "code", needs: marks::CODE_LANGUAGE, apply: code::language },
     Rule { name: "events", needs: marks::EVENT, apply: events::event },
     Rule { name: "places", needs: marks::LEADS, apply: events::leading_place },

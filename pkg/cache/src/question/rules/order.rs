@@ -79,6 +79,9 @@ pub(super) fn pairs(tokens: &mut Vec<Token<'_>>) {
     if joint == 0 || joint + 1 >= tokens.len() || tokens.iter().any(|token| token.is_any(&["between", "respectively", "from", "then"])) {
         return;
     }
+    if let Some(stop) = articles(tokens, joint) {
+        return ordered(tokens, joint - 2, joint, stop);
+    }
     let names = |side: &[Token<'_>]| side.len() == 1 || side.iter().all(|token| token.proper);
     let start = tokens[..joint].iter().rposition(|token| !named(token)).map_or(0, |at| at + 1);
     let stop = tokens[joint + 1..].iter().position(|token| !named(token)).map_or(tokens.len(), |at| joint + 1 + at);
@@ -93,6 +96,16 @@ pub(super) fn pairs(tokens: &mut Vec<Token<'_>>) {
     if free && alike && names(left) && names(right) && !tokens[start..stop - 1].iter().any(|token| token.ends) {
         ordered(tokens, start, joint, stop);
     }
+}
+
+/// Where "a fruit or a vegetable" ends, whose parts have an article each.
+fn articles(tokens: &[Token<'_>], joint: usize) -> Option<usize> {
+    let article = |token: &Token<'_>| token.is_any(&["a", "an"]);
+    let left = tokens.get(joint.checked_sub(2)?..joint)?;
+    let right = tokens.get(joint + 1..joint + 3)?;
+    let plain = |token: &Token<'_>| named(token) && !token.ends;
+    let alone = tokens.get(joint + 3).is_none_or(|next| !named(next) || right[1].ends);
+    (article(&left[0]) && plain(&left[1]) && article(&right[0]) && named(&right[1]) && alone).then_some(joint + 3)
 }
 
 /// A word that may name something.

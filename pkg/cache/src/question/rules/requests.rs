@@ -33,3 +33,18 @@ fn addressed(tokens: &mut Vec<Token<'_>>) {
         tokens.remove(1);
     }
 }
+
+/// "calculate 15 % of 40" → "what is 15 % of 40": a bare term has one value, however it is asked for.
+pub(super) fn calculated(tokens: &mut Vec<Token<'_>>) {
+    let term = |token: &Token<'_>| {
+        token.class == Some(Class::Number)
+            || token.class() == Class::Unit
+            || token.is_any(&["of", "times", "plus", "minus", "squared", "cubed"])
+            || token.class == Some(Class::Literal)
+    };
+    let Some((verb, rest)) = tokens.split_first() else { return };
+    let asks = verb.is_any(&["calculate", "compute", "evaluate"]) && !verb.ends && verb.cased.is_none();
+    if asks && rest.len() > 1 && rest[0].class == Some(Class::Number) && rest.iter().all(term) {
+        super::replace(tokens, 0, 1, &["what", "is"]);
+    }
+}
