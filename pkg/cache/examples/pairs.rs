@@ -3,7 +3,10 @@
 //! A file holds JSON lines with `a`, `b` (a prompt, or a chat whose last turn is judged if the rest is equal), `label` (1:
 //! one answer serves both) and `category`; or, in a `.txt` file, `one | other` lines under `[category]` headings, labelled 0 if
 //! the file's name begins with `miss`. Per category: how many share their words, how many pass the gates at any
-//! similarity, and what stopped the others. `-v LABEL` before the files prints the pairs of that label that pass or not.
+//! similarity, and what stopped the others. `-v LABEL` before the files prints the pairs of that label that pass or not. A file of
+//! lines with `prompt` instead is a stream of distinct prompts: each is judged against all others.
+
+#![expect(clippy::print_stdout, reason = "an example prints its figures")]
 
 use serde_json::Value;
 use signet_cache::{Question, gates};
@@ -82,7 +85,7 @@ impl Tally {
 fn pairs(file: &str) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string(file)?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    if !file.ends_with(".txt") {
+    if std::path::Path::new(file).extension().is_none_or(|ending| ending != "txt") {
         return Ok(lines.map(serde_json::from_str).collect::<Result<_, _>>()?);
     }
     let label = u64::from(!file.rsplit('/').next().is_some_and(|name| name.starts_with("miss")));
@@ -97,10 +100,35 @@ fn pairs(file: &str) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
     Ok(all)
 }
 
+/// Judges each prompt against all others, and prints what would share an answer.
+fn distinct(file: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let mut questions: Vec<(String, Question)> = Vec::new();
+    let (mut prompts, mut hits) = (0, 0);
+    for line in std::fs::read_to_string(file)?.lines() {
+        let row: Value = serde_json::from_str(line)?;
+        let text = row["prompt"].as_str().unwrap_or_default();
+        prompts += 1;
+        let Ok(question) = Question::read(text) else { continue };
+        for (other, stored) in &questions {
+            if gates::judge(&question, stored).is_ok() && other != text {
+                hits += 1;
+                println!("HIT {text:?} / {other:?}");
+            }
+        }
+        questions.push((text.to_owned(), question));
+    }
+    println!("{file}: {prompts} prompts, {} eligible, {hits} semantic hits", questions.len());
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut files: Vec<String> = std::env::args().skip(1).collect();
     let shown = if files.len() > 1 && files[0] == "-v" { files.drain(..2).nth(1) } else { None };
     for file in files {
+        if file.ends_with("prompts.jsonl") {
+            distinct(&file)?;
+            continue;
+        }
         let mut tallies: BTreeMap<(u64, String), Tally> = BTreeMap::new();
         for pair in pairs(&file)? {
             let (label, category) = (pair["label"].as_u64().unwrap_or(0), pair["category"].as_str().unwrap_or(""));

@@ -353,12 +353,12 @@ fn pairs_with_one_answer_pass() {
 /// The pairs of a data file, by kind.
 fn pairs(file: &'static str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let mut kind = "";
-    file.lines().filter(|line| !line.starts_with('#')).filter_map(move |line| match line.split_once(" | ") {
-        Some((one, other)) => Some((kind, one, other)),
-        None => {
-            kind = line.trim_matches(['[', ']']);
-            None
+    file.lines().filter(|line| !line.starts_with('#')).filter_map(move |line| {
+        if let Some((one, other)) = line.split_once(" | ") {
+            return Some((kind, one, other));
         }
+        kind = line.trim_matches(['[', ']']);
+        None
     })
 }
 
@@ -421,7 +421,9 @@ mod properties {
         const WORDS: &str = "what who how do can is the a of in to from between and or not no without before after more most \
             cheaper largest two 5 1,000 2pm 14:00 km miles $5 november 2024 2024-11-05 #A-7 v1.2.3 --force `x` if was will \
             should must he his python json sentence list oslo cats cities enabled installing france's don't unsafe act as \
-            turn on off versus please thanks";
+            turn on off versus please thanks which whom whose by whom written was located year did fall come down list give me \
+            election uk compare different differ cost have my our childs calculate times mean meaning who author not fail \
+            process for poaching teh colour Python hey team sorry question Emma's Emma 'Emma' \u{1f600} at hotel there";
         let words: Vec<&'static str> = WORDS.split_whitespace().collect();
         let mark = prop_oneof![8 => Just(" "), 1 => Just(", "), 1 => Just("? "), 1 => Just(": ")];
         prop::collection::vec((prop::sample::select(words), mark), 1..14)

@@ -162,7 +162,10 @@ fn opening(tokens: &[Token<'_>]) -> Option<(usize, bool)> {
         return greeted(tokens, used).then_some((used, false));
     }
     let asks_soon = |next: &Token<'_>| begins_question(next) || next.has(marks::OPENS) && next.cased.is_none();
-    if first.has(marks::PAUSE) && !first.colon && rest(1).is_some_and(|next| begins_question(next) || next.has(marks::PAUSE)) {
+    if first.has(marks::PAUSE)
+        && !first.colon
+        && rest(1).is_some_and(|next| begins_question(next) || next.has(marks::PAUSE))
+    {
         return Some((1, false));
     }
     if first.is_any(&["please", "kindly"]) {
@@ -179,7 +182,9 @@ fn opening(tokens: &[Token<'_>]) -> Option<(usize, bool)> {
     }
     let asks = |used: usize| rest(used).is_some_and(|next| next.has(marks::QUESTION_WORD) && next.cased.is_none());
     let lead = begins_any(tokens, LEADS).filter(|&used| !tokens[used - 1].colon && asks(used));
-    let skill = |used: usize| rest(used + 1).is_some_and(|next| next.is("to")) || rest(used).is_some_and(|next| next.sense().is_none());
+    let skill = |used: usize| {
+        rest(used + 1).is_some_and(|next| next.is("to")) || rest(used).is_some_and(|next| next.sense().is_none())
+    };
     lead.or_else(|| begins_any(tokens, KNOWING).filter(|&used| asks(used) && !skill(used))).map(|used| (used, true))
 }
 
@@ -207,7 +212,9 @@ fn polite(tokens: &[Token<'_>]) -> Option<(usize, bool)> {
 fn begins_question(token: &Token<'_>) -> bool {
     token.cased.is_none()
         && (token.has(marks::QUESTION_WORD | marks::COPULA | marks::HELPER)
-            || token.is_any(&["whats", "please", "tell", "show", "give", "do", "does", "did", "turn", "have", "has", "will"])
+            || token.is_any(&[
+                "whats", "please", "tell", "show", "give", "do", "does", "did", "turn", "have", "has", "will",
+            ])
             || token.is_any(ANSWERS))
 }
 
@@ -235,7 +242,8 @@ fn closing(tokens: &[Token<'_>]) -> Option<usize> {
 /// Whether "please" or "thanks" without a comma can only be politeness: a whole question of a common frame stands before it,
 /// which ends with a noun.
 fn trails(before: &[Token<'_>]) -> bool {
-    const FRAMES: &[&str] = &["how do i", "how can i", "how to", "what is", "where is", "where can i", "can i", "do you"];
+    const FRAMES: &[&str] =
+        &["how do i", "how can i", "how to", "what is", "where is", "where can i", "can i", "do you"];
     let noun = before.last().is_some_and(|token| {
         matches!(token.class(), Class::Word | Class::Language) && token.class.is_none() && !token.has(marks::VERB)
     });
@@ -247,9 +255,7 @@ fn trails(before: &[Token<'_>]) -> bool {
 /// An emoji or a smiley.
 fn decoration(text: &str) -> bool {
     const SMILEYS: &[&str] = &[":)", ":-)", ";)", ";-)", ":(", ":-(", ":D", "^^", ":", "xD"];
-    let emoji = |c: char| {
-        matches!(c, '\u{1f300}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{fe0f}' | '\u{200d}')
-    };
+    let emoji = |c: char| matches!(c, '\u{1f300}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{fe0f}' | '\u{200d}');
     SMILEYS.contains(&text) || text.chars().all(emoji)
 }
 
@@ -284,7 +290,8 @@ fn speaker(tokens: &mut Vec<Token<'_>>) {
     if !asked.has(marks::QUESTION_WORD) || asked.ends || speaker.ends {
         return;
     }
-    let several = speaker.slot.is_none() && speaker.text.ends_with('s') && !speaker.text.ends_with("ss") && !speaker.owner;
+    let several =
+        speaker.slot.is_none() && speaker.text.ends_with('s') && !speaker.text.ends_with("ss") && !speaker.owner;
     if asked.is_any(&["how", "why", "when", "where"]) && several && verb.has(marks::VERB) {
         tokens.insert(1, Token::known("do")); // how magnets work
         return;

@@ -137,9 +137,7 @@ fn has_antecedent(before: &[Token<'_>]) -> bool {
     let names = |token: &Token<'_>| match token.class {
         None => {
             token.is_any(&["someone", "somebody", "anyone", "everyone"])
-                || token
-                    .sense()
-                    .is_none_or(|sense| matches!(sense.class, Class::Word | Class::Polar | Class::Language))
+                || token.sense().is_none_or(|sense| matches!(sense.class, Class::Word | Class::Polar | Class::Language))
         }
         Some(class) => class == Class::Literal,
     };
@@ -160,7 +158,8 @@ fn has_antecedent(before: &[Token<'_>]) -> bool {
 fn action(tokens: &[Token<'_>]) -> bool {
     let commanded = |at: usize| tokens[at].has(marks::ACTION) && tokens.get(at + 1).is_none_or(|next| !next.is("of"));
     let wished = |at: usize| {
-        let asks = at.checked_sub(1).is_some_and(|before| tokens[before].is_any(&["do", "if", "would", "when", "what"]));
+        let asks =
+            at.checked_sub(1).is_some_and(|before| tokens[before].is_any(&["do", "if", "would", "when", "what"]));
         let wish = !asks
             && tokens[at].is("i")
             && tokens[at + 1..].iter().take(2).any(|token| token.is_any(&["want", "need", "like", "wish"]));
@@ -211,6 +210,7 @@ fn volatile(tokens: &[Token<'_>]) -> bool {
 }
 
 /// In what sense "I" is said: by anybody, or by this caller.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one text, never passed on as a set")]
 struct Frame {
     /// "How do I", "how to": even "my order" is anybody's.
     how: bool,
@@ -248,7 +248,8 @@ impl Frame {
                 || (tokens[0].has(marks::QUESTION_WORD) && do_i(&|verb| !verb.has(marks::STATE)))
                 || (tokens.iter().any(|token| token.is("why")) && tokens.len() > 3 && !tokens.iter().any(speaks)),
             permission: tokens.windows(4).any(|four| {
-                let looks = four[2].is_any(&["see", "check", "get", "have", "know", "view", "find", "access", "track", "expect"]);
+                let looks = four[2]
+                    .is_any(&["see", "check", "get", "have", "know", "view", "find", "access", "track", "expect"]);
                 four[0].is_any(&["can", "could", "may"])
                     && speaks(&four[1])
                     && !four[2].is_any(&["still", "be"])

@@ -40,7 +40,13 @@ pub(super) fn join(tokens: &mut [Token<'_>]) {
     }
     let named = |token: &Token<'_>| token.class.is_none() && (token.cased.is_some() || token.proper) && !grammar(token);
     let side = |one: &Token<'_>, other: &Token<'_>| {
-        !one.ends && !one.owner && !other.joined && named(one) && named(other) && one.text.len() > 2 && other.text.len() > 2
+        !one.ends
+            && !one.owner
+            && !other.joined
+            && named(one)
+            && named(other)
+            && one.text.len() > 2
+            && other.text.len() > 2
     };
     let pairs: Vec<bool> = tokens.windows(2).map(|pair| side(&pair[0], &pair[1])).collect();
     for (at, pair) in pairs.into_iter().enumerate() {

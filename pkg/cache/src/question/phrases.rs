@@ -67,7 +67,7 @@ pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
     ("make", "file submit lodge", "appeal"),
     ("take", "have", "shower bath nap"),
     ("do", "perform run", "backup scan"),
-    ("give", "deliver make", "speech presentation"),
+    ("give", "deliver make", "speech"),
     ("make", "take", "decision"),
 ];
 
@@ -100,6 +100,10 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("us dollars", "usd"),
     ("american dollars", "usd"),
     ("us dollar", "usd"),
+    ("two factor authentication", "two-factor-authentication"),
+    ("two factor auth", "two-factor-authentication"),
+    ("end to end", "end-to-end"),
+    ("peer to peer", "peer-to-peer"),
     ("waiting time", "wait time"),
     ("waiting times", "wait times"),
     ("zip code", "zipcode"),

@@ -4,8 +4,8 @@ use super::lexicon::{Next, Rewrite};
 use super::marks;
 use super::token::Token;
 
-/// Replaces phrases by what they say. Returns the marks of all words, by which the rules know whether they have work.
-pub(super) fn phrases<'a>(tokens: Vec<Token<'a>>) -> Vec<Token<'a>> {
+/// Replaces phrases by what they say.
+pub(super) fn phrases(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
     if !tokens.iter().any(|token| begins_phrase(token)) {
         return tokens;
     }

@@ -124,7 +124,8 @@ impl Style {
     /// The style of a text that is not all capitals.
     fn of(text: &str) -> Self {
         let starts = |word: &str| word.chars().next().is_none_or(|c| !c.is_lowercase());
-        let titled = text.split_ascii_whitespace().take(64).all(starts) && text.split_ascii_whitespace().nth(2).is_some();
+        let titled =
+            text.split_ascii_whitespace().take(64).all(starts) && text.split_ascii_whitespace().nth(2).is_some();
         if titled { Self::Titled } else { Self::Plain }
     }
 }
@@ -153,6 +154,10 @@ const BARE_CONTRACTIONS: &[(&str, &str, &str)] = &[
     ("wouldnt", "would", "n't"),
     ("im", "i", "am"),
 ];
+
+/// Possessives that lost their apostrophe, where that is no other word.
+const BARE_OWNERS: &[(&str, &str)] =
+    &[("childs", "child"), ("childrens", "children"), ("mens", "men"), ("womens", "women"), ("todays", "today")];
 
 /// Splits `text`, which is in normal form C with straight apostrophes.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
@@ -355,9 +360,12 @@ fn push_word<'a>(part: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
 fn push_plain<'a>(text: Cow<'a, str>, out: &mut Vec<Token<'a>>) {
     let token = Token::word(text);
     let whole = |token: &Token<'_>| BARE_CONTRACTIONS.iter().find(|(bare, _, _)| token.is(bare));
-    match token.has(marks::BARE).then(|| whole(&token)).flatten() {
-        Some(&(_, first, second)) => out.extend([first, second].map(Token::known)),
-        None => out.push(token),
+    if !token.has(marks::BARE) {
+        out.push(token);
+    } else if let Some(&(_, first, second)) = whole(&token) {
+        out.extend([first, second].map(Token::known));
+    } else if let Some(&(_, noun)) = BARE_OWNERS.iter().find(|(bare, _)| token.is(bare)) {
+        out.push(Token { owner: true, ..Token::known(noun) });
     }
 }
 
@@ -391,7 +399,11 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
     let symbol = part.len() == 2 && chars.next().is_some_and(char::is_uppercase) && chars.all(char::is_lowercase);
     let known = || lexicon::slot(&lower(part)).is_some_and(|slot| slot.is_known() || slot.marks & marks::ACRONYM != 0);
     let counted = before.is_some_and(Token::counts);
-    let unit = counted && part.len() <= 4 && part.contains(char::is_uppercase);
+    let capital_only = part.len() > 2 && !part.chars().skip(1).any(char::is_uppercase); // July
+    let unit = counted
+        && part.len() <= 4
+        && part.contains(char::is_uppercase)
+        && (!capital_only || part.starts_with(char::is_lowercase));
     (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1))
         || (symbol && !starts_sentence && !known())
         || (unit

@@ -20,10 +20,23 @@ pub(super) fn push_digits<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
         out.push(Token::value(Class::Time, time));
     } else if let Some(date) = numeric_date(core) {
         out.push(Token::value(Class::Date, date));
+    } else if let Some(&(_, word)) = NUMERONYMS.iter().find(|(short, _)| core.eq_ignore_ascii_case(short)) {
+        out.push(Token::known(word));
     } else {
         out.push(Token::value(Class::Literal, core));
     }
 }
+
+/// Abbreviations with a digit, and what they stand for.
+const NUMERONYMS: &[(&str, &str)] = &[
+    ("2fa", "two-factor-authentication"),
+    ("k8s", "kubernetes"),
+    ("i18n", "internationalization"),
+    ("l10n", "localization"),
+    ("a11y", "accessibility"),
+    ("e2e", "end-to-end"),
+    ("p2p", "peer-to-peer"),
+];
 
 /// `1,000` → `1000`, `-3`. Leading zeros make an id, not a number; a zero at the end stays, since 3.10 may be a version.
 fn number(core: &str) -> Option<Cow<'_, str>> {

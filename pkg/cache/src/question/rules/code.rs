@@ -38,7 +38,14 @@ pub(super) fn language(tokens: &mut Vec<Token<'_>>) {
     if last > 2 && tokens[last].has(marks::CODE_LANGUAGE) && by(&tokens[last - 1]) {
         tokens[last - 1] = Token::known("in");
         let indefinite = tokens[1].is_any(&["a", "an"]);
-        if tokens[0].has(marks::VERB) && tokens[0].cased.is_none() && indefinite && one_task(&tokens[..last - 1]) {
+        let tells = tokens[0]
+            .is_any(&["explain", "describe", "define", "name", "list", "compare", "give", "show", "tell", "suggest"]);
+        if tokens[0].has(marks::VERB)
+            && !tells
+            && tokens[0].cased.is_none()
+            && indefinite
+            && one_task(&tokens[..last - 1])
+        {
             tokens.insert(0, Token::known("how-to"));
         }
     }

@@ -71,28 +71,48 @@ fn timed(token: &Token<'_>) -> bool {
 
 /// A country, or a name of one word.
 fn placed(token: &Token<'_>) -> bool {
-    token.class.is_none() && (token.proper || token.has(marks::PLACE)) && super::noun(token) && !token.owner && !token.joined
+    token.class.is_none()
+        && (token.proper || token.has(marks::PLACE))
+        && super::noun(token)
+        && !token.owner
+        && !token.joined
 }
 
-/// "in Spain, is ivory legal" → "is ivory legal in Spain". Only if no other relation is named that the place could then
-/// belong to: in "how do I book flights to cities in Spain", the cities are there.
+/// "in Spain, is ivory legal" → "is ivory legal in Spain", "to fly to Peru, what does one need" likewise. Only if no other
+/// relation is named that the place could then belong to: in "how do I book flights to cities in Spain", the cities are
+/// there.
 pub(super) fn leading_place(tokens: &mut Vec<Token<'_>>) {
     let Some(stop) = tokens.iter().position(|token| token.ends) else { return };
-    let relation = tokens[0].is_any(&["in", "on", "at", "near", "for", "during"]);
-    if !relation || tokens[0].colon || !(1..=5).contains(&stop) || stop + 3 > tokens.len() || tokens[stop].colon {
+    let (lead, rest) = tokens.split_at(stop + 1);
+    if lead[0].colon || lead[stop].colon || rest.len() < 2 || !(leads(lead) || aims(lead)) {
         return;
     }
-    let place = tokens[1..=stop].iter().all(|token| {
-        timed(token) || (super::noun(token) || matches!(token.class(), Class::Filler | Class::Unit)) && !token.joined
-    });
-    let rest = &tokens[stop + 1..];
     let relation = |token: &Token<'_>| token.class() == Class::Preposition;
-    let bound = |token: &Token<'_>| {
-        matches!(token.class(), Class::Scope | Class::Date | Class::Connective | Class::Persona)
-    };
-    // "By card" at the end takes no place.
-    let free = rest.iter().rposition(relation).is_none_or(|last| rest[last].is("by") && last + 2 == rest.len());
-    if place && free && super::one_clause(rest) && !rest.iter().any(bound) {
+    let bound =
+        |token: &Token<'_>| matches!(token.class(), Class::Scope | Class::Date | Class::Connective | Class::Persona);
+    // "By card" at the end takes no place, nor does "for students" behind "is there".
+    let takes_none = |last: usize| rest[last].is("by") || rest[last].is("for") && rest[1].is("there");
+    let relations = rest.iter().filter(|token| relation(token)).count();
+    let free = rest
+        .iter()
+        .rposition(relation)
+        .is_none_or(|last| takes_none(last) && last + 2 == rest.len() && (relations == 1 || rest[last].is("by")));
+    if free && super::one_clause(rest) && !rest.iter().any(bound) {
         super::move_to_end(tokens, 0, stop + 1);
     }
+}
+
+/// "in the shower", "on Mondays".
+fn leads(lead: &[Token<'_>]) -> bool {
+    lead[0].is_any(&["in", "on", "at", "near", "for", "during"])
+        && (2..=6).contains(&lead.len())
+        && lead[1..].iter().all(|token| {
+            timed(token)
+                || (super::noun(token) || matches!(token.class(), Class::Filler | Class::Unit)) && !token.joined
+        })
+}
+
+/// "to replace a window".
+fn aims(lead: &[Token<'_>]) -> bool {
+    lead.len() > 2 && lead[0].is("to") && lead[1].has(marks::VERB) && lead[1].cased.is_none()
 }

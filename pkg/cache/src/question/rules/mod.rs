@@ -12,6 +12,8 @@ mod own;
 mod places;
 mod possessive;
 mod requests;
+#[cfg(test)]
+mod tests;
 mod time;
 mod title;
 mod voice;
@@ -49,7 +51,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "calculated", needs: marks::ASKING, apply: requests::calculated },
     Rule { name: "has", needs: marks::THERE, apply: places::has },
     Rule { name: "cost", needs: marks::COSTS, apply: places::cost },
-    Rule { name: "hours", needs: marks::HOURS, apply: places::hours },
     Rule { name: "code", needs: marks::CODE_LANGUAGE, apply: code::language },
     Rule { name: "events", needs: marks::EVENT, apply: events::event },
     Rule { name: "places", needs: marks::LEADS, apply: events::leading_place },
@@ -72,7 +73,10 @@ pub(super) fn apply(tokens: &mut Vec<Token<'_>>, without: Option<&str>) {
 /// Whether `tokens` begin with these words, none of them a name, in one clause.
 fn begins(tokens: &[Token<'_>], words: &[&str]) -> bool {
     tokens.len() > words.len()
-        && words.iter().zip(tokens).all(|(word, token)| token.is(word) && token.cased.is_none() && !token.ends && !token.owner)
+        && words
+            .iter()
+            .zip(tokens)
+            .all(|(word, token)| token.is(word) && token.cased.is_none() && !token.ends && !token.owner)
 }
 
 /// Replaces `count` tokens at `at`; the break behind the last one stays.

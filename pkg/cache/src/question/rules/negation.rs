@@ -33,9 +33,11 @@ pub(super) fn contracted(tokens: &mut Vec<Token<'_>>) {
 fn behind_subject(tokens: &mut Vec<Token<'_>>) {
     let Some(at) = tokens.iter().position(|token| token.is("not")) else { return };
     let [asked, helper, subject @ ..] = &tokens[..at] else { return };
-    let helped = asked.has(marks::QUESTION_WORD) && !asked.ends && helper.is_any(&["do", "does", "did"]);
-    let named = |token: &Token<'_>| !token.ends && (super::noun(token) || matches!(token.class(), Class::Filler | Class::Pronoun));
-    if helped && at + 1 < tokens.len() && (1..=3).contains(&subject.len()) && subject.iter().all(named) {
+    let inverted = asked.has(marks::QUESTION_WORD) && !asked.ends && helper.is_any(&["do", "does", "did"]);
+    let named = |token: &Token<'_>| {
+        !token.ends && (super::noun(token) || matches!(token.class(), Class::Filler | Class::Pronoun))
+    };
+    if inverted && at + 1 < tokens.len() && (1..=3).contains(&subject.len()) && subject.iter().all(named) {
         tokens.remove(at);
         tokens.insert(2, Token::known("n't"));
     }

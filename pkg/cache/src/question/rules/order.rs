@@ -52,11 +52,14 @@ fn reworded(tokens: &mut Vec<Token<'_>>) {
 
 /// The sides of "compare A with B" and of a bare "A vs B" are joined by "and" and "vs", in the order of their text.
 fn compared(tokens: &mut Vec<Token<'_>>) {
-    let Some(joint) = tokens.iter().position(|token| token.is_any(&["and", "to", "with", "versus", "vs"])) else { return };
+    let Some(joint) = tokens.iter().position(|token| token.is_any(&["and", "to", "with", "versus", "vs"])) else {
+        return;
+    };
     let compare = super::begins(tokens, &["compare"]);
     let versus = tokens[joint].is_any(&["versus", "vs"]);
     let start = usize::from(compare);
-    let sides = joint > start && joint + 1 < tokens.len() && apart(&tokens[start..joint]) && apart(&tokens[joint + 1..]);
+    let sides =
+        joint > start && joint + 1 < tokens.len() && apart(&tokens[start..joint]) && apart(&tokens[joint + 1..]);
     if sides && compare != versus && super::one_clause(tokens) {
         tokens[joint] = Token::known(if compare { "and" } else { "versus" });
         let stop = tokens.len();
@@ -70,13 +73,31 @@ fn pair(tokens: &[Token<'_>]) -> Option<usize> {
     (apart(&tokens[..middle]) && apart(&tokens[middle + 1..])).then_some(middle)
 }
 
+/// Words beside which "A and B" is not "B and A".
+const DIRECTED: &[&str] = &[
+    "between",
+    "respectively",
+    "from",
+    "then",
+    "ratio",
+    "quotient",
+    "proportion",
+    "rate",
+    "order",
+    "score",
+    "sequence",
+    "difference",
+    "named",
+    "called",
+];
+
 /// The sides of "A and B" and "A or B" stand in the order of their text, where both are one word or name, and nothing before
 /// them can belong to the first one only: "red cats and dogs". Verbs have an order (wash and dry), and so has what is joined
 /// by more than one word.
 pub(super) fn pairs(tokens: &mut Vec<Token<'_>>) {
     let mut joints = tokens.iter().enumerate().filter(|(_, token)| token.is_any(&["and", "or"]) && !token.joined);
     let (Some((joint, _)), None) = (joints.next(), joints.next()) else { return };
-    if joint == 0 || joint + 1 >= tokens.len() || tokens.iter().any(|token| token.is_any(&["between", "respectively", "from", "then"])) {
+    if joint == 0 || joint + 1 >= tokens.len() || tokens.iter().any(|token| token.is_any(DIRECTED)) {
         return;
     }
     if let Some(stop) = articles(tokens, joint) {
@@ -90,7 +111,10 @@ pub(super) fn pairs(tokens: &mut Vec<Token<'_>>) {
     let (left, right) = (&tokens[start..joint], &tokens[joint + 1..stop.max(joint + 2)]);
     let free = match start.checked_sub(1).map(|at| &tokens[at]) {
         None => false,
-        Some(before) => before.ends || before.is_any(&["is", "are", "do", "does", "of", "for", "with", "about", "in", "both", "either"]),
+        Some(before) => {
+            before.ends
+                || before.is_any(&["is", "are", "do", "does", "of", "for", "with", "about", "in", "both", "either"])
+        }
     };
     let alike = left.iter().chain(right).all(|token| named(token) && !token.has(marks::VERB | marks::GERUND));
     if free && alike && names(left) && names(right) && !tokens[start..stop - 1].iter().any(|token| token.ends) {
@@ -114,6 +138,7 @@ fn named(token: &Token<'_>) -> bool {
 }
 
 /// "to A from B" is "from B to A", between two names.
+#[expect(clippy::ptr_arg, reason = "the signature of a rule")]
 pub(super) fn journeys(tokens: &mut Vec<Token<'_>>) {
     let Some(at) = tokens.len().checked_sub(4) else { return };
     let place = |token: &Token<'_>| token.proper && named(token);

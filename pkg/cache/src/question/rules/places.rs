@@ -1,4 +1,6 @@
-//! Whether a place has something is whether it is there; what it costs and when it is open are asked in several ways.
+//! Whether a place has something is whether it is there; what it costs is asked in several ways.
+//!
+//! "When does the fair open" is not here: it may ask for the day, and "what time" for the hour.
 
 use super::super::lexicon::Class;
 use super::super::token::Token;
@@ -32,7 +34,9 @@ pub(super) fn has(tokens: &mut Vec<Token<'_>>) {
 
 /// "what is the cost of X", "what does X cost" → "how-much does X cost".
 pub(super) fn cost(tokens: &mut Vec<Token<'_>>) {
-    let plain = |token: &Token<'_>| !token.ends && (super::noun(token) || matches!(token.class(), Class::Filler | Class::Preposition));
+    let plain = |token: &Token<'_>| {
+        !token.ends && (super::noun(token) || matches!(token.class(), Class::Filler | Class::Preposition))
+    };
     let last = tokens.len() - 1;
     if super::begins(tokens, &["what", "is", "the", "cost", "of"]) {
         if tokens[5..last].iter().all(plain) && plain(&Token { ends: false, ..tokens[last].clone() }) {
@@ -46,13 +50,5 @@ pub(super) fn cost(tokens: &mut Vec<Token<'_>>) {
         && tokens[2..last].iter().all(plain)
     {
         super::replace(tokens, 0, 1, &["how-much"]);
-    }
-}
-
-/// "what time does X open" → "when does X open".
-pub(super) fn hours(tokens: &mut Vec<Token<'_>>) {
-    let asks = super::begins(tokens, &["what", "time", "does"]) || super::begins(tokens, &["what", "time", "do"]);
-    if asks && tokens[3..].iter().any(|token| token.is_any(&["open", "close", "shut"])) && super::one_clause(tokens) {
-        super::replace(tokens, 0, 2, &["when"]);
     }
 }

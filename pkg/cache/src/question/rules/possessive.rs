@@ -15,15 +15,14 @@ pub(super) fn of(tokens: &mut Vec<Token<'_>>) {
     let start = copula + 1;
     let article = tokens[start].is_any(&["the", "a", "an"]);
     let names = &tokens[start + usize::from(article && start < owner)..=owner];
-    let owned = &tokens[owner + 1..];
-    let asked = tokens[..copula].iter().all(|token| token.sense().is_some_and(|sense| sense.class != Class::Word) || token.class() == Class::Word);
-    let whole = !owned.is_empty()
-        && owned.iter().all(|token| (super::noun(token) || token.class() == Class::Degree) && !token.joined)
+    let thing = &tokens[owner + 1..];
+    let whole = !thing.is_empty()
+        && thing.iter().all(|token| (super::noun(token) || token.class() == Class::Degree) && !token.joined)
         && names.iter().all(|token| super::noun(token) && !token.joined)
         && (names.len() == 1 || article || names.iter().all(|token| token.proper))
         && super::one_clause(tokens)
-        && owned.len() <= 3;
-    if !whole || !asked {
+        && thing.len() <= 3;
+    if !whole {
         return;
     }
     let ends = tokens.last().is_some_and(|last| last.ends);

@@ -7,7 +7,9 @@ use super::super::token::Token;
 /// the verbs differ: one names a ship otherwise than one lists it.
 pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
     addressed(tokens);
-    let Some(verb) = tokens.first().filter(|verb| verb.is_any(&["list", "name", "give", "tell", "provide"])) else { return };
+    let Some(verb) = tokens.first().filter(|verb| verb.is_any(&["list", "name", "give", "tell", "provide"])) else {
+        return;
+    };
     let me = usize::from(tokens.get(1).is_some_and(|next| next.is("me")));
     let counted = tokens.get(1 + me).is_some_and(|next| next.class() == Class::Number && !next.text.ends_with('.'));
     if counted && !verb.ends && tokens.len() > 2 + me {

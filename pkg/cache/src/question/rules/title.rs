@@ -6,15 +6,16 @@ use std::borrow::Cow;
 
 /// `who wrote "The Trial"` → `who wrote the trial`.
 pub(super) fn unquoted(tokens: &mut Vec<Token<'_>>) {
-    const MADE: &[&str] = &["wrote", "composed", "painted", "directed", "sang", "sculpted", "illustrated", "translated"];
+    const MADE: &[&str] =
+        &["wrote", "composed", "painted", "directed", "sang", "sculpted", "illustrated", "translated"];
     let [who, made, title] = tokens.as_slice() else { return };
     if !who.is("who") || !made.is_any(MADE) || title.class != Some(Class::Literal) {
         return;
     }
     let Cow::Borrowed(text) = title.text else { return };
-    let inner = [('"', '"'), ('“', '”'), ('\'', '\'')].into_iter().find_map(|(open, close)| {
-        text.strip_prefix(open).and_then(|text| text.strip_suffix(close))
-    });
+    let inner = [('"', '"'), ('“', '”'), ('\'', '\'')]
+        .into_iter()
+        .find_map(|(open, close)| text.strip_prefix(open).and_then(|text| text.strip_suffix(close)));
     let plain = |text: &&str| text.chars().all(|c| c.is_alphabetic() || c == ' ') && !text.trim().is_empty();
     let Some(inner) = inner.filter(plain) else { return };
     tokens.pop();

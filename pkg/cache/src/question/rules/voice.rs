@@ -82,7 +82,8 @@ pub(super) fn agent(tokens: &mut Vec<Token<'_>>) {
     }
     let subject = if tokens[last].is_any(&["whom", "who"]) { 0..copula } else { copula + 1..participle };
     let stated = subject.start == 0 && copula + 1 != participle;
-    let plain = |token: &Token<'_>| super::noun(token) || token.class() == Class::Filler || token.class() == Class::Preposition;
+    let plain =
+        |token: &Token<'_>| super::noun(token) || token.class() == Class::Filler || token.class() == Class::Preposition;
     let Some(past) = past_of(&tokens[participle]).filter(|_| !stated) else { return };
     if subject.is_empty() || !tokens[subject.clone()].iter().all(plain) {
         return;
@@ -108,12 +109,18 @@ pub(super) fn active(tokens: &mut Vec<Token<'_>>) {
     let subject = rest.iter().take_while(named).count();
     let (Some(verb), objects) = (rest.get(subject), &rest[rest.len().min(subject + 1)..]) else { return };
     let article = usize::from(objects.first().is_some_and(|token| token.is("the")));
-    let named_object = objects.len() == 1 || objects[article..].iter().all(|token| token.proper) || objects.len() == 1 + article;
+    let named_object =
+        objects.len() == 1 || objects[article..].iter().all(|token| token.proper) || objects.len() == 1 + article;
     let whole = subject > 0
         && objects.len() > article
         && named_object
         && objects[article..].iter().all(|token| super::noun(token) && !token.owner && !token.joined);
-    if !whole || verb.class() != Class::Word && verb.class() != Class::Polar || verb.proper || verb.cased.is_some() || verb.joined {
+    if !whole
+        || verb.class() != Class::Word && verb.class() != Class::Polar
+        || verb.proper
+        || verb.cased.is_some()
+        || verb.joined
+    {
         return;
     }
     let irregular = IRREGULAR.iter().find(|(base, _, _)| verb.is(base)).map(|&(_, _, form)| Cow::Borrowed(form));
