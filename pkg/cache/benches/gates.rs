@@ -7,7 +7,7 @@ use std::hint::black_box;
 const ASKED: &str = "How do I convert 25 miles to kilometres in the formula of a spreadsheet?";
 /// Several rules find work in it.
 const REWORDED: &str = "Hi team, could you tell me who the 2010 election in the UK was won by, please? Thanks!";
-const STORED: &str = "How can I convert 25 miles to km in the formulas of a spreadsheet";
+const STORED: &str = "How can I convert 25 miles to km in the formula of a spreadsheet";
 const OTHER: &str = "How do I convert 25 miles to kilometres in the margin of a worksheet?";
 
 fn gates(c: &mut Criterion) {

@@ -87,6 +87,15 @@ pub(super) struct Rewrite {
     pub(super) next: Next,
     /// Only where a clause begins.
     pub(super) first: bool,
+    /// Also where words themselves are asked about.
+    pub(super) of_words: bool,
+}
+
+impl Rewrite {
+    fn new(with: &'static str) -> Self {
+        let with = with.split_whitespace().collect();
+        Self { rest: Box::default(), with, next: Next::Any, first: false, of_words: false }
+    }
 }
 
 /// What must stand behind a phrase for it to be replaced.
@@ -200,13 +209,15 @@ fn build() -> Words {
             words.entry(word).or_default().marks |= mark;
         }
     }
-    for &(phrase, with) in phrases::REWRITES {
-        add_phrase(&mut words, phrase, with, Next::Any, false);
+    for (list, of_words) in [(phrases::COMPOUNDS, true), (phrases::REWRITES, false)] {
+        for &(phrase, with) in list {
+            add_phrase(&mut words, phrase, Rewrite { of_words, ..Rewrite::new(with) });
+        }
     }
-    for (list, with) in [(phrases::HOW_TO, "how-to"), (phrases::CAN, "can i")] {
+    for (list, with, of_words) in [(phrases::HOW_TO, "how-to", true), (phrases::CAN, "can i", false)] {
         for &(next, first, list) in list {
             for phrase in list {
-                add_phrase(&mut words, phrase, with, next, first);
+                add_phrase(&mut words, phrase, Rewrite { next, first, of_words, ..Rewrite::new(with) });
             }
         }
     }
@@ -215,7 +226,7 @@ fn build() -> Words {
             let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
             let with = leaked(format!("{canon} {article} {noun}"));
             for verb in verbs.split_whitespace() {
-                add_phrase(&mut words, leaked(format!("{verb} {article} {noun}")), with, Next::Any, false);
+                add_phrase(&mut words, leaked(format!("{verb} {article} {noun}")), Rewrite::new(with));
             }
         }
     }
@@ -231,10 +242,10 @@ fn add(words: &mut Words, word: &'static str, sense: Sense) {
 }
 
 /// A phrase and what replaces it.
-fn add_phrase(words: &mut Words, phrase: &'static str, with: &'static str, next: Next, first: bool) {
+fn add_phrase(words: &mut Words, phrase: &'static str, rewrite: Rewrite) {
     let mut parts = phrase.split(' ');
     let start = parts.next().expect("split yields at least one part");
-    let rewrite = Rewrite { rest: parts.collect(), with: with.split_whitespace().collect(), next, first };
+    let rewrite = Rewrite { rest: parts.collect(), ..rewrite };
     words.entry(start).or_default().rewrites.push(rewrite);
 }
 

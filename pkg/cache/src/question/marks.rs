@@ -111,6 +111,10 @@ pub(super) const MEASURE: Mark = 1 << 53;
 
 /// cost.
 pub(super) const COSTS: Mark = 1 << 54;
+/// takes a time, or is so: behind an -ing form that is its subject.
+pub(super) const SAID_OF_DOING: Mark = 1 << 56;
+/// far, distance.
+pub(super) const DISTANCE: Mark = 1 << 57;
 /// there, have: whether a place has something.
 pub(super) const THERE: Mark = 1 << 55;
 
@@ -208,7 +212,8 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (
         CODE_THING,
         "list lists array arrays string strings dictionary dictionaries dict dicts tuple tuples set sets map maps vector vectors \
-         function functions class classes loop loops variable variables struct structs object objects",
+         function functions class classes loop loops variable variables struct structs object objects row rows table tables column \
+         columns query queries",
     ),
     (
         CODE_LANGUAGE,
@@ -222,6 +227,11 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (BY, "by"),
     (WHICH, "which whom who"),
     (COSTS, "cost"),
+    (
+        SAID_OF_DOING,
+        "take safe unsafe legal illegal dangerous healthy unhealthy hard easy difficult necessary harmful rude",
+    ),
+    (DISTANCE, "how-far distance"),
     (THERE, "there have"),
     (DEFINES, "mean meant meaning define definition"),
     (ENUMERATES, "list name give tell provide"),

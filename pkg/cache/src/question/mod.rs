@@ -72,11 +72,11 @@ impl Question {
         if !about_words {
             spelling::corrected(&mut tokens);
         }
-        let mut tokens = rewrite::phrases(tokens);
+        let mut tokens = rewrite::phrases(tokens, about_words);
         if !about_words {
             tokens = value::merge(tokens);
         }
-        rules::apply(&mut tokens, rule);
+        rules::apply(&mut tokens, about_words, rule);
         Features::of(&tokens, about_words).map(|features| Self { features })
     }
 

@@ -14,7 +14,7 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
         false,
         &["how do i", "how can i", "how would i", "how could i", "how does one", "how can one", "how would one"],
     ),
-    (Next::Hands, false, &["how do you", "how can you", "how would you"]),
+    (Next::Hands, false, &["how do you", "how can you", "how would you", "how should i", "how should one"]),
     (
         Next::Verb,
         false,
@@ -30,7 +30,21 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
             "what must i do to",
         ],
     ),
-    (Next::Verb, true, &["steps to", "the steps to", "instructions to", "explain how to", "way to", "the way to"]),
+    (
+        Next::Verb,
+        true,
+        &[
+            "steps to",
+            "the steps to",
+            "instructions to",
+            "explain how to",
+            "show me how to",
+            "teach me how to",
+            "can you explain how to",
+            "way to",
+            "the way to",
+        ],
+    ),
     (
         Next::Gerund,
         false,
@@ -71,8 +85,8 @@ pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
     ("make", "take", "decision"),
 ];
 
-/// `(phrase, replacement)`, in lower case, words apart by single spaces.
-pub(super) const REWRITES: &[(&str, &str)] = &[
+/// Phrases that are one thing in any question, as `(phrase, replacement)`, in lower case, words apart by single spaces.
+pub(super) const COMPOUNDS: &[(&str, &str)] = &[
     // Words that belong together.
     ("how many", "how-many"),
     ("how much", "how-much"),
@@ -87,6 +101,17 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("going to", "going-to"),
     ("step by step", "step-by-step"),
     ("act as", "act-as"),
+    // "What does tea mean" and "the meaning of tea"; a definition is another matter (of life).
+    ("what is the meaning of", "what-means"),
+    ("what is meant by", "what-means"),
+    ("give me the definition of", "define"),
+    ("give the definition of", "define"),
+    ("what is the definition of", "define"),
+    ("give me a definition of", "define"),
+];
+
+/// Wordings that may stand for each other unless words themselves are asked about ("what does turn on mean").
+pub(super) const REWRITES: &[(&str, &str)] = &[
     // A hyphen or a space inside one word.
     ("e mail", "email"),
     ("e mails", "emails"),
@@ -206,11 +231,4 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("who was the designer of", "who designed"),
     ("who is the sculptor of", "who sculpted"),
     ("who was the sculptor of", "who sculpted"),
-    // "What does tea mean" and "the meaning of tea"; a definition is another matter (of life).
-    ("what is the meaning of", "what-means"),
-    ("what is meant by", "what-means"),
-    ("give me the definition of", "define"),
-    ("give the definition of", "define"),
-    ("what is the definition of", "define"),
-    ("give me a definition of", "define"),
 ];

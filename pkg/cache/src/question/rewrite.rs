@@ -4,15 +4,15 @@ use super::lexicon::{Next, Rewrite};
 use super::marks;
 use super::token::Token;
 
-/// Replaces phrases by what they say.
-pub(super) fn phrases(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
+/// Replaces phrases by what they say; few of them where words themselves are asked about.
+pub(super) fn phrases(tokens: Vec<Token<'_>>, about_words: bool) -> Vec<Token<'_>> {
     if !tokens.iter().any(|token| begins_phrase(token)) {
         return tokens;
     }
     let mut out = Vec::with_capacity(tokens.len() + 2);
     let mut at = 0;
     while at < tokens.len() {
-        let found = if begins_phrase(&tokens[at]) { find(&tokens, at) } else { None };
+        let found = if begins_phrase(&tokens[at]) { find(&tokens, at, about_words) } else { None };
         if let Some(rewrite) = found {
             let last = at + rewrite.rest.len();
             out.extend(rewrite.with.iter().map(|&word| Token::known(word)));
@@ -42,9 +42,11 @@ fn begins_phrase(token: &Token<'_>) -> bool {
 }
 
 /// The longest phrase that stands at `at`.
-fn find(tokens: &[Token<'_>], at: usize) -> Option<&'static Rewrite> {
+fn find(tokens: &[Token<'_>], at: usize, about_words: bool) -> Option<&'static Rewrite> {
     let slot = tokens[at].slot?;
-    slot.rewrites.iter().find(|rewrite| follows(&tokens[at..], rewrite, at == 0 || tokens[at - 1].ends))
+    slot.rewrites.iter().find(|rewrite| {
+        (rewrite.of_words || !about_words) && follows(&tokens[at..], rewrite, at == 0 || tokens[at - 1].ends)
+    })
 }
 
 /// Whether the words of `rewrite` stand behind the first token, in one clause, and before what it asks for.

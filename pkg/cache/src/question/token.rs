@@ -264,7 +264,8 @@ fn push_chunk<'a>(chunk: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
         out.push(Token::value(Class::Literal, core));
     }
     let tail = &chunk[core.len()..];
-    if let (true, Some(last)) = (tail.contains(|c| c != '\''), out.last_mut()) {
+    let abbreviated = tail == "." && matches!(core, "vs" | "approx" | "Mr" | "Mrs" | "Dr");
+    if let (true, Some(last)) = (!abbreviated && tail.contains(|c| c != '\''), out.last_mut()) {
         last.ends = true;
         last.colon = tail.contains(':');
     }

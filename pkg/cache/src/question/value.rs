@@ -309,7 +309,7 @@ mod tests {
 
     /// The values of a text, in canonical form.
     fn values(text: &str) -> Vec<String> {
-        let merged = merge(rewrite::phrases(tokens(text)));
+        let merged = merge(rewrite::phrases(tokens(text), false));
         merged
             .iter()
             .filter(|token| token.class.is_some())

@@ -5,6 +5,7 @@
 
 mod code;
 mod define;
+mod doing;
 mod events;
 mod negation;
 mod order;
@@ -51,6 +52,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "calculated", needs: marks::ASKING, apply: requests::calculated },
     Rule { name: "has", needs: marks::THERE, apply: places::has },
     Rule { name: "cost", needs: marks::COSTS, apply: places::cost },
+    Rule { name: "doing", needs: marks::SAID_OF_DOING, apply: doing::subject },
+    Rule { name: "distance", needs: marks::DISTANCE, apply: order::distance },
     Rule { name: "code", needs: marks::CODE_LANGUAGE, apply: code::language },
     Rule { name: "events", needs: marks::EVENT, apply: events::event },
     Rule { name: "places", needs: marks::LEADS, apply: events::leading_place },
@@ -59,11 +62,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "journeys", needs: marks::TO, apply: order::journeys },
 ];
 
+/// Rules that hold where words themselves are asked about as well.
+const OF_WORDS: [&str; 3] = ["meaning", "predicate", "differences"];
+
 /// Applies all rules but the one called `without`.
-pub(super) fn apply(tokens: &mut Vec<Token<'_>>, without: Option<&str>) {
+pub(super) fn apply(tokens: &mut Vec<Token<'_>>, about_words: bool, without: Option<&str>) {
     let all = tokens.iter().fold(0, |all, token| all | token.marks() | if token.owner { OWNER } else { 0 });
     for rule in RULES.iter().filter(|rule| rule.needs & all != 0) {
-        if without != Some(rule.name) {
+        if without != Some(rule.name) && (!about_words || OF_WORDS.contains(&rule.name)) {
             (rule.apply)(tokens);
         }
     }

@@ -151,6 +151,33 @@ pub(super) fn journeys(tokens: &mut Vec<Token<'_>>) {
     }
 }
 
+/// "how far is it from A to B", "how far is A from B" and "what is the distance between A and B" ask for one distance, and it
+/// is the same both ways.
+pub(super) fn distance(tokens: &mut Vec<Token<'_>>) {
+    const LEADS: [(&[&str], &str); 5] = [
+        (&["how-far", "is", "it", "from"], "to"),
+        (&["what", "is", "the", "distance", "between"], "and"),
+        (&["what", "is", "the", "distance", "from"], "to"),
+        (&["distance", "between"], "and"),
+        (&["how-far", "is"], "from"),
+    ];
+    let Some((lead, joint)) = LEADS.into_iter().find(|(lead, _)| super::begins(tokens, lead)) else { return };
+    let sides = &tokens[lead.len()..];
+    let Some(middle) = sides.iter().position(|token| token.is(joint)) else { return };
+    let place = |side: &[Token<'_>]| {
+        let article = usize::from(side.first().is_some_and(|token| token.is("the")));
+        side.len() > article
+            && (side.len() == 1 + article || side[article..].iter().all(|token| token.proper))
+            && side[article..].iter().all(named)
+    };
+    if place(&sides[..middle]) && place(&sides[middle + 1..]) && super::one_clause(tokens) {
+        super::replace(tokens, lead.len() + middle, 1, &["from"]);
+        super::replace(tokens, 0, lead.len(), &["how-far", "is"]);
+        let stop = tokens.len();
+        ordered(tokens, 2, 2 + middle, stop);
+    }
+}
+
 /// The sides of "the difference between A and B" stand in the order of their text.
 fn symmetric(tokens: &mut [Token<'_>]) {
     let Some(lead) = tokens.iter().position(|token| token.is("between")) else { return };

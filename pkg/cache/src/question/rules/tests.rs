@@ -75,6 +75,12 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         ["What is the cost of a kayak?", "How much does a kayak cost?"],
         ["What is the cost of fame?", "What is fame?"],
     ),
+    ("doing", ["Is eating moss safe?", "Is it safe to eat moss?"], ["Is eating moss safe?", "Is moss safe?"]),
+    (
+        "distance",
+        ["How far is it from Bern to Basel?", "What is the distance between Basel and Bern?"],
+        ["How far is Bern from Basel?", "How far is Bern in Basel?"],
+    ),
     (
         "code",
         ["How do I copy a Ruby array?", "How do I copy an array in Ruby?"],
