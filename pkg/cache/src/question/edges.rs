@@ -10,17 +10,8 @@ use std::ops::Range;
 
 /// Phrases that stand apart before a question.
 const APART: &[&str] = &[
-    "quick question",
-    "quick one",
-    "silly question",
-    "stupid question",
-    "dumb question",
-    "random question",
-    "a quick question",
     "i have a question",
-    "i have a quick question",
     "one question",
-    "just a quick question",
     "question",
     "sorry",
     "sorry to bother you",
@@ -174,7 +165,7 @@ fn opening(tokens: &[Token<'_>]) -> Option<(usize, bool)> {
     if let Some(used) = polite(tokens) {
         return Some(used);
     }
-    if let Some(used) = begins_any(tokens, APART) {
+    if let Some(used) = announced(tokens).or_else(|| begins_any(tokens, APART)) {
         let but = usize::from(rest(used).is_some_and(|next| next.is("but") && !next.ends));
         if (tokens[used - 1].ends || but > 0) && rest(used + but).is_some_and(asks_soon) {
             return Some((used + but, false));
@@ -186,6 +177,16 @@ fn opening(tokens: &[Token<'_>]) -> Option<(usize, bool)> {
         rest(used + 1).is_some_and(|next| next.is("to")) || rest(used).is_some_and(|next| next.sense().is_none())
     };
     lead.or_else(|| begins_any(tokens, KNOWING).filter(|&used| asks(used) && !skill(used))).map(|used| (used, true))
+}
+
+/// "a quick question", "silly question", "quick one": a question is announced.
+fn announced(tokens: &[Token<'_>]) -> Option<usize> {
+    const KINDS: &[&str] =
+        &["quick", "silly", "stupid", "dumb", "random", "simple", "short", "basic", "weird", "odd", "easy"];
+    let lead = begins_any(tokens, &["i have a", "just a", "a", "just"]).unwrap_or(0);
+    let kind = tokens.get(lead).filter(|kind| kind.is_any(KINDS) && kind.cased.is_none() && !kind.ends)?;
+    let noun = tokens.get(lead + 1)?;
+    (noun.is("question") || noun.is("one") && kind.is("quick")).then_some(lead + 2)
 }
 
 /// Whether a greeting of `used` tokens stands apart from what follows, or a question follows at once.

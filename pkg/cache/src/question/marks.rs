@@ -153,7 +153,7 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
         OPENS,
         "hi hello hey dear good sorry excuse quick i just can could may please tell let do does any um uh er erm hmm hm ah oh so \
          ok okay well actually basically btw anyway right question one help need would kindly wondering explain show to \
-         greetings yo silly stupid dumb random",
+         greetings yo silly stupid dumb random simple short basic weird odd easy a",
     ),
     (PAUSE, "um uh er erm hmm hm ah oh so ok okay well actually basically btw anyway right"),
     (GREETING, "hi hello hey dear greetings"),

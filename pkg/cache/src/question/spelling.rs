@@ -88,15 +88,14 @@ pub(super) const MISSPELLINGS: &[(&str, &str)] = &[
     ("separate", "seperate, seprate"),
     ("definition", "definiton, defintion, definision"),
     ("definitely", "definately, definatly, definitly"),
-    ("access", "acess, acces, accses"),
+    ("access", "acces, accses"),
     ("address", "adress, addres, adres"),
     ("government", "goverment, governement, govenment"),
     ("environment", "enviroment, enviornment, environement"),
     ("restaurant", "restaraunt, restaurent, resturant, restuarant"),
     ("restaurants", "restaraunts, restaurents, resturants"),
     ("appointment", "appointement, apointment, appoinment"),
-    ("vegetarian", "vegitarian, vegeterian, vegatarian"),
-    ("emergency", "emergancy, emergeny, emergecy"),
+    ("vegetarian", "vegeterian, vegatarian"),
     ("accommodation", "accomodation, acommodation, accomadation"),
     ("accommodate", "accomodate"),
     ("achieve", "acheive"),
@@ -253,7 +252,19 @@ pub(super) fn corrected(tokens: &mut [Token<'_>]) {
 
 /// The spelling as which a word that the lexicon does not know is compared.
 pub(super) fn folded(word: &str) -> Cow<'_, str> {
-    undoubled(american(word))
+    undoubled(unstressed(american(word)))
+}
+
+/// -ance and -ancy as -ence and -ency: the vowel is not heard, so each is written for the other, and no two words differ by
+/// it. They do by -ant and -ent ("confidant").
+fn unstressed(word: Cow<'_, str>) -> Cow<'_, str> {
+    let pair = [("ance", "ence"), ("ancy", "ency"), ("ances", "ences"), ("ancies", "encies")]
+        .into_iter()
+        .find_map(|(ending, usual)| Some((word.strip_suffix(ending).filter(|stem| stem.len() > 3)?, usual)));
+    match pair {
+        Some((stem, usual)) => Cow::Owned(format!("{stem}{usual}")),
+        None => word,
+    }
 }
 
 /// The American spelling, where an ending or a group of letters tells.
@@ -264,7 +275,7 @@ fn american(word: &str) -> Cow<'_, str> {
     ending(word).or_else(|| doubled(word)).or_else(|| digraph(word)).map_or(Cow::Borrowed(word), Cow::Owned)
 }
 
-/// `word` with each doubled consonant written once: which are doubled is what is misspelt most ("bagage", "acount"). A
+/// `word` with each doubled consonant written once: which are doubled is what is misspelt most ("galery", "comision"). A
 /// consonant before an ending tells two words apart ("filing", "filling"), as does one in a short word ("coma", "comma").
 fn undoubled(word: Cow<'_, str>) -> Cow<'_, str> {
     const ENDINGS: [&str; 8] = ["ed", "ing", "ings", "er", "ers", "en", "est", "y"];
@@ -367,6 +378,18 @@ mod tests {
         ];
         for (british, wanted) in rows {
             assert_eq!(american(british), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_often_misspelt_is_written_in_one_way() {
+        for (one, other) in [("gallery", "galery"), ("repentance", "repentence"), ("vacancies", "vacencies")] {
+            assert_eq!(folded(one), folded(other));
+        }
+        for (one, other) in
+            [("dessert", "desert"), ("finnish", "finish"), ("filling", "filing"), ("confidant", "confident")]
+        {
+            assert_ne!(folded(one), folded(other));
         }
     }
 
