@@ -265,6 +265,7 @@ fn decoration(text: &str) -> bool {
 /// not part of it.
 pub(super) fn direct(tokens: &mut Vec<Token<'_>>) {
     speaker(tokens);
+    inner_copula(tokens);
     let copula = |token: &Token<'_>| token.is_any(&["is", "are", "was", "were"]);
     let Some(last) = tokens.last().filter(|last| copula(last)) else { return };
     let ends = last.ends;
@@ -285,25 +286,45 @@ pub(super) fn direct(tokens: &mut Vec<Token<'_>>) {
     }
 }
 
+/// "why the sky is blue" → "why is the sky blue", "when the tower was built" → "when was the tower built".
+fn inner_copula(tokens: &mut [Token<'_>]) {
+    let Some(first) = tokens.first().filter(|first| first.is_any(&["when", "where", "why", "how"]) && !first.ends)
+    else {
+        return;
+    };
+    let copulas = tokens.iter().filter(|token| token.has(marks::COPULA)).count();
+    let Some(at) = tokens.iter().position(|token| token.has(marks::COPULA)).filter(|_| copulas == 1) else { return };
+    let subject = &tokens[1..at];
+    let led = subject.first().is_some_and(|token| token.is_any(&["a", "an", "the"]) || token.proper);
+    let named = |token: &Token<'_>| {
+        !token.ends && matches!(token.class(), Class::Filler | Class::Word | Class::Polar | Class::Language)
+    };
+    if led && first.cased.is_none() && at + 1 < tokens.len() && !tokens[at].ends && subject.iter().all(named) {
+        tokens[1..=at].rotate_right(1);
+    }
+}
+
 /// "how I register" → "how do I register", "where I can park" → "where can I park".
 fn speaker(tokens: &mut Vec<Token<'_>>) {
-    let [asked, speaker, verb, ..] = tokens.as_slice() else { return };
+    let how = tokens.first().is_some_and(|first| first.is("how") && !first.ends);
+    let measured = usize::from(how && tokens.get(1).is_some_and(|next| next.is_any(&["long", "often", "far"])));
+    let Some([asked, .., speaker, verb]) = tokens.get(..3 + measured) else { return };
     if !asked.has(marks::QUESTION_WORD) || asked.ends || speaker.ends {
         return;
     }
     let several =
         speaker.slot.is_none() && speaker.text.ends_with('s') && !speaker.text.ends_with("ss") && !speaker.owner;
-    if asked.is_any(&["how", "why", "when", "where"]) && several && verb.has(marks::VERB) {
-        tokens.insert(1, Token::known("do")); // how magnets work
+    if asked.is_any(&["how", "why", "when", "where"]) && several && verb.has(marks::VERB | marks::STATIVE) {
+        tokens.insert(1 + measured, Token::known("do")); // how magnets work
         return;
     }
     if !speaker.is_any(&["i", "we", "you"]) {
         return;
     }
     if verb.has(marks::HELPER) {
-        tokens.swap(1, 2);
+        tokens.swap(1 + measured, 2 + measured);
     } else if verb.has(marks::VERB) && !speaker.is("you") {
-        tokens.insert(1, Token::known("do"));
+        tokens.insert(1 + measured, Token::known("do"));
     }
 }
 

@@ -68,6 +68,7 @@ impl Question {
             edges::direct(&mut tokens);
         }
         eligible::judge(&tokens)?;
+        names::alone(&mut tokens);
         let about_words = terms::about_words(&tokens);
         if !about_words {
             spelling::corrected(&mut tokens);

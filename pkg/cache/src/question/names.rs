@@ -7,6 +7,7 @@
 use super::lexicon::{Class, Slot};
 use super::marks;
 use super::token::Token;
+use std::borrow::Cow;
 
 /// Whether `part`, in lower case `word`, is the same word without its capitals; `flat` if all words of the text have them.
 pub(super) fn folds(part: &str, word: &str, slot: Option<&Slot>, flat: bool) -> bool {
@@ -54,5 +55,24 @@ pub(super) fn join(tokens: &mut [Token<'_>]) {
             tokens[at].cased = None;
             tokens[at + 1].cased = None;
         }
+    }
+}
+
+/// A name that is all that is asked about keeps a capital: nothing beside "Meta" tells it from "meta".
+pub(super) fn alone(tokens: &mut [Token<'_>]) {
+    let says = |token: &Token<'_>| {
+        let frame = token.class().is_grammar() || token.has(marks::ASKING | marks::ABOUT_WORDS);
+        token.class.is_some() || !frame
+    };
+    let mut content = tokens.iter_mut().filter(|token| says(token));
+    if let (Some(name), None) = (content.next(), content.next())
+        && name.proper
+        && name.class.is_none()
+        && name.cased.is_none()
+        && !name.slot.is_some_and(|slot| slot.is_known() || slot.marks & marks::ACRONYM != 0)
+    {
+        let mut letters = name.text.chars();
+        let first = letters.next().into_iter().flat_map(char::to_uppercase);
+        name.cased = Some(Cow::Owned(first.chain(letters).collect()));
     }
 }

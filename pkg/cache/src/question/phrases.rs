@@ -92,6 +92,7 @@ pub(super) const COMPOUNDS: &[(&str, &str)] = &[
     ("how much", "how-much"),
     ("how long", "how-long"),
     ("how often", "how-often"),
+    ("how frequently", "how-often"),
     ("how far", "how-far"),
     ("instead of", "instead-of"),
     ("rather than", "rather-than"),

@@ -303,13 +303,14 @@ fn trim_end(chunk: &str) -> &str {
     core
 }
 
-/// A run without letters or digits: a long dash between words ends a clause, as does a bullet at a line's start;
+/// A run without letters or digits: a dash between words ends a clause, as does a bullet at a line's start;
 /// everything else is an operator and a literal, since `6 / 3` is not `6 * 3`.
 fn push_symbol<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
     let long_dash = matches!(core, "–" | "—" | "--");
     let behind_value = out.last().is_some_and(|last| last.class.is_some() && !last.ends);
     let bullet = matches!(core, "-" | "*" | "•") && out.last().is_none_or(|last| last.ends);
-    if bullet || (long_dash && !behind_value) {
+    let apart = core == "-" && out.last().is_some_and(|last| last.class.is_none() && last.text.len() > 1);
+    if bullet || apart || (long_dash && !behind_value) {
         end_clause(out);
     } else {
         out.push(Token::value(Class::Literal, core));

@@ -63,7 +63,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Rules that hold where words themselves are asked about as well.
-const OF_WORDS: [&str; 3] = ["meaning", "predicate", "differences"];
+const OF_WORDS: [&str; 4] = ["meaning", "predicate", "requests", "differences"];
 
 /// Applies all rules but the one called `without`.
 pub(super) fn apply(tokens: &mut Vec<Token<'_>>, about_words: bool, without: Option<&str>) {
