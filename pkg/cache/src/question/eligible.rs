@@ -246,7 +246,7 @@ impl Frame {
                 || do_i(&|verb| verb.is("need"))
                 || (aim && do_i(&|verb| verb.is_any(&["have", "do"])))
                 || (tokens[0].has(marks::QUESTION_WORD) && do_i(&|verb| !verb.has(marks::STATE)))
-                || (tokens.iter().any(|token| token.is("why")) && tokens.len() > 3 && !tokens.iter().any(speaks)),
+                || generic_why(tokens),
             permission: tokens.windows(4).any(|four| {
                 let looks = four[2]
                     .is_any(&["see", "check", "get", "have", "know", "view", "find", "access", "track", "expect"]);
@@ -257,6 +257,39 @@ impl Frame {
             }),
         }
     }
+}
+
+/// "Why is my router slow": anybody's, unless it asks about what happened, or about what is decided of the asker.
+fn generic_why(tokens: &[Token<'_>]) -> bool {
+    const DECIDED: &[&str] = &[
+        "card",
+        "cards",
+        "benefit",
+        "benefits",
+        "pension",
+        "policy",
+        "membership",
+        "mortgage",
+        "deposit",
+        "transfer",
+        "request",
+        "visa",
+        "permit",
+        "profile",
+        "prescription",
+        "diagnosis",
+        "credit",
+        "debt",
+        "pay",
+        "payslip",
+        "wage",
+        "wages",
+        "rent",
+    ];
+    let past = |token: &Token<'_>| token.is_any(&["was", "were", "did", "has", "have", "had"]);
+    tokens.iter().any(|token| token.is("why"))
+        && tokens.len() > 3
+        && !tokens.iter().any(|token| speaks(token) || past(token) || token.is_any(DECIDED))
 }
 
 /// "I" or "we".
@@ -323,6 +356,11 @@ mod tests {
             ("How long do I have left on the contract?", Personal),
             ("If I am blind, what is my pension?", Personal),
             ("Am I eligible for a refund?", Personal),
+            ("Can I see my order?", Personal),
+            ("Where can I track my parcel?", Personal),
+            ("Why was my visa refused?", Personal),
+            ("Why is my card blocked?", Personal),
+            ("Why is my order late?", Personal),
             ("Wie hoch ist der Eiffelturm?", Language),
             ("Quelle est la hauteur de la tour Eiffel ?", Language),
             ("東京の人口は？", Language),
@@ -343,6 +381,10 @@ mod tests {
             "How long does it take to boil an egg?",
             "What is photosynthesis and how does it work?",
             "Can I freeze cooked rice?",
+            "Can I bring my lunch to a zoo?",
+            "Why is my router slow?",
+            "Where can I charge my scooter?",
+            "Is it possible to freeze milk?",
             "How long do I roast a duck?",
             "What happens if I lose my visa?",
             "Explain recursion like I'm five",

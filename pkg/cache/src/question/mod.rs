@@ -81,8 +81,8 @@ impl Question {
         Features::of(&tokens, about_words).map(|features| Self { features })
     }
 
-    /// Equal for questions that say the same in the same words in the same order, apart from politeness, contractions,
-    /// writings of one value, punctuation at the end, and the case of words that only ask. SHA-256, stable.
+    /// Equal for questions that say the same: the same words in the same order, apart from politeness, spelling, writings of
+    /// one value, and the wordings that the rules bring to one form. SHA-256, stable until a rule changes.
     pub const fn same_words(&self) -> [u8; 32] {
         self.features.same_words
     }
