@@ -3,6 +3,7 @@
 //! Pairs of which one is a word or a name of its own ("programme", "Labour", "grey", "storey", "tyre", "practise") are left
 //! out. Endings are only rewritten where no two English words differ by them.
 
+use super::lexicon;
 use super::token::Token;
 use std::borrow::Cow;
 
@@ -233,6 +234,14 @@ pub(super) const MISSPELLINGS: &[(&str, &str)] = &[
     ("writing", "writting"),
 ];
 
+/// Words that are another word when two neighbouring letters are swapped.
+pub(super) const NO_SWAPS: &str = "\
+    angel angle barely barley brunt burnt calms carve carved casual casually causal causally clams complaint \
+    compliant crave craved crust curst dairy diary exist exits field filed fired fried gilded glided infarction \
+    infraction lions loins marital martial minuet minute perfect perform performed prefect preform preformed quiet \
+    quite sacred salve satin satins scared signed signer signing silver singed singer singing slave sliver spilt \
+    split stain stains tilde tiled tired trail trails trial trials tried united unites untied unties";
+
 /// Words of which another word is left when a doubled consonant is written once.
 const DOUBLED: &[&str] = &["finnish", "dessert", "desserts", "cannons", "barring", "annals"];
 
@@ -243,7 +252,12 @@ const DOUBLES_L: &str = "travel cancel model label fuel counsel level signal tun
 /// Gives known words their usual spelling, so that phrases are found.
 pub(super) fn corrected(tokens: &mut [Token<'_>]) {
     for token in tokens.iter_mut().filter(|token| token.class.is_none() && token.cased.is_none()) {
-        if let Some(usual) = token.slot.and_then(|slot| slot.spelled) {
+        let usual = match token.slot {
+            Some(slot) => slot.spelled,
+            None if token.proper || token.joined => None,
+            None => lexicon::unswapped(&token.text),
+        };
+        if let Some(usual) = usual {
             let usual = Token::known(usual);
             (token.text, token.slot) = (usual.text, usual.slot);
         }
