@@ -79,7 +79,6 @@ pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
     ("book", "make schedule arrange", "appointment"),
     ("make", "file submit lodge raise", "complaint claim"),
     ("make", "file submit lodge", "appeal"),
-    ("take", "have", "shower bath nap"),
     ("do", "perform run", "backup scan"),
     ("give", "deliver make", "speech"),
     ("make", "take", "decision"),

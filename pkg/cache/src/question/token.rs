@@ -406,7 +406,9 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
         && part.len() <= 4
         && part.contains(char::is_uppercase)
         && (!capital_only || part.starts_with(char::is_lowercase));
-    (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1))
+    let half = part == "AM"
+        && before.is_some_and(|last| matches!(last.class, Some(Class::Number | Class::Time)) && !last.ends);
+    (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1) && !half)
         || (symbol && !starts_sentence && !known())
         || (unit
             && (part.ends_with('b')
