@@ -5,14 +5,15 @@ use super::marks;
 use super::token::Token;
 
 /// Replaces phrases by what they say; few of them where words themselves are asked about.
-pub(super) fn phrases(tokens: Vec<Token<'_>>, about_words: bool) -> Vec<Token<'_>> {
+pub(super) fn phrases(mut tokens: Vec<Token<'_>>, about_words: bool) -> Vec<Token<'_>> {
     if !tokens.iter().any(|token| begins_phrase(token)) {
         return tokens;
     }
     let mut out = Vec::with_capacity(tokens.len() + 2);
     let mut at = 0;
     while at < tokens.len() {
-        let found = if begins_phrase(&tokens[at]) { find(&tokens, at, about_words) } else { None };
+        let starts = out.last().is_none_or(|before: &Token<'_>| before.ends);
+        let found = if begins_phrase(&tokens[at]) { find(&tokens[at..], starts, about_words) } else { None };
         if let Some(rewrite) = found {
             let last = at + rewrite.rest.len();
             out.extend(rewrite.with.iter().map(|&word| Token::known(word)));
@@ -29,7 +30,7 @@ pub(super) fn phrases(tokens: Vec<Token<'_>>, about_words: bool) -> Vec<Token<'_
                 at += 1;
             }
         } else {
-            out.push(tokens[at].clone());
+            out.push(std::mem::replace(&mut tokens[at], Token::gone()));
             at += 1;
         }
     }
@@ -41,12 +42,10 @@ fn begins_phrase(token: &Token<'_>) -> bool {
     token.class.is_none() && token.slot.is_some_and(|slot| !slot.rewrites.is_empty())
 }
 
-/// The longest phrase that stands at `at`.
-fn find(tokens: &[Token<'_>], at: usize, about_words: bool) -> Option<&'static Rewrite> {
-    let slot = tokens[at].slot?;
-    slot.rewrites.iter().find(|rewrite| {
-        (rewrite.of_words || !about_words) && follows(&tokens[at..], rewrite, at == 0 || tokens[at - 1].ends)
-    })
+/// The longest phrase that `tokens` begin with; `starts` if a clause does.
+fn find(tokens: &[Token<'_>], starts: bool, about_words: bool) -> Option<&'static Rewrite> {
+    let mut rewrites = tokens[0].slot?.rewrites.iter();
+    rewrites.find(|rewrite| (rewrite.of_words || !about_words) && follows(tokens, rewrite, starts))
 }
 
 /// Whether the words of `rewrite` stand behind the first token, in one clause, and before what it asks for.

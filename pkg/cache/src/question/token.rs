@@ -45,6 +45,11 @@ impl<'a> Token<'a> {
         Self::word(Cow::Borrowed(word))
     }
 
+    /// What stands where a token was taken away.
+    pub(super) const fn gone() -> Self {
+        Self::bare(Cow::Borrowed(""))
+    }
+
     /// A token that is not looked up.
     const fn bare(text: Cow<'a, str>) -> Self {
         Self {

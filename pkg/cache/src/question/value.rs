@@ -141,7 +141,7 @@ pub(super) fn merge(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
     if !tokens.iter().any(spelled) {
         return tokens;
     }
-    let numbers = merge_numbers(&tokens);
+    let mut numbers = if tokens.iter().any(spells) { merge_numbers(&tokens) } else { tokens };
     let mut out: Vec<Token<'_>> = Vec::with_capacity(numbers.len());
     let mut at = 0;
     while at < numbers.len() {
@@ -154,17 +154,23 @@ pub(super) fn merge(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
             at += used;
             continue;
         }
-        let token = after_number(&numbers[at], &mut out);
+        let token = std::mem::replace(&mut numbers[at], Token::gone());
+        let token = after_number(token, &mut out);
         out.push(token);
         at += 1;
     }
     out
 }
 
+/// Whether the token is a number in words.
+fn spells(token: &Token<'_>) -> bool {
+    token.class.is_none() && token.class() == Class::Number
+}
+
 /// A token that a number before it turns into a unit or, together with it, into a time.
-fn after_number<'a>(token: &Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
+fn after_number<'a>(token: Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
     let counted = out.last().filter(|last| matches!(last.class, Some(Class::Number | Class::Time)) && !last.ends);
-    let (Some(last), None) = (counted, token.class) else { return token.clone() };
+    let (Some(last), None) = (counted, token.class) else { return token };
     if token.is_any(&["am", "pm"])
         && let Some(time) = half_day(&last.text, &token.text)
     {
@@ -174,7 +180,7 @@ fn after_number<'a>(token: &Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
     let counts = last.class == Some(Class::Number);
     match lexicon::unit(token.written()).filter(|_| counts) {
         Some(unit) => Token { ends: token.ends, ..Token::value(Class::Unit, unit) },
-        None => token.clone(),
+        None => token,
     }
 }
 
