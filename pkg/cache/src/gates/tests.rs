@@ -202,7 +202,6 @@ const MUST_MISS_THOUGH_CLOSE: &[(&str, &str)] = &[
     // Capitals.
     ("How do I polish a Mini?", "How do I polish a mini?"),
     ("What is a Swift?", "What is a swift?"),
-    ("How big is Jordan?", "How big is jordan?"),
     ("What does OR do in SQL?", "What does or do in SQL?"),
     ("Venus flytrap size of what?", "venus flytrap size of what?"),
     ("How do I ship Pandas?", "How do I ship pandas?"),
@@ -216,10 +215,8 @@ const MUST_MISS_THOUGH_CLOSE: &[(&str, &str)] = &[
     ("What is the difference between 9 and 4?", "What is the difference between 4 and 9?"),
     ("Explain the difference between red ants and bees", "Explain the difference between bees and red ants"),
     ("Describe the relationship between debt and growth", "Describe the relationship between growth and debt"),
-    ("Compare tin and zinc", "Compare zinc and tin"),
     ("Which is better for soup, rice versus pasta?", "Which is better for soup, pasta versus rice?"),
     ("How do I train a dog to run from wolves?", "How do I train a dog from wolves to run?"),
-    ("Trains to Bruges from Ghent", "Trains from Ghent to Bruges"),
     ("In Spain, how do I book flights to cities?", "How do I book flights to cities in Spain?"),
     ("When cats can swim, who drowns?", "When can cats swim, who drowns?"),
     ("What colour rubies are", "What are colour rubies"),
@@ -256,12 +253,10 @@ const MUST_MISS_THOUGH_CLOSE: &[(&str, &str)] = &[
     ("Is a wall no longer than a mile?", "Is a wall not anymore than a mile?"),
     // Near-synonyms and forms.
     ("How high is unemployment?", "What is the height of unemployment?"),
-    ("How do I fix a horse?", "How do I repair a horse?"),
     ("How is film coated?", "How is movie coated?"),
     ("Is quick sand real?", "Is fast sand real?"),
     ("How is a maximal clique found?", "How is a maximum clique found?"),
     ("Why does nobody rhyme?", "Why does nothing rhyme?"),
-    ("What kind of person is a hermit?", "What type of person is a hermit?"),
     ("How do I send mail to a ship?", "How do I send email to a ship?"),
     ("How do I claim damage?", "How do I claim damages?"),
     ("How does SFTPS work?", "How does SFTP work?"),
@@ -270,7 +265,6 @@ const MUST_MISS_THOUGH_CLOSE: &[(&str, &str)] = &[
     ("Which has more short days?", "Which has shorter days?"),
     ("How much salt is for cooking rice?", "How much salt is for cook rice?"),
     ("How come owls hoot?", "Why owls hoot?"),
-    ("Who wrote the Torah?", "Who is the author of the Torah?"),
     ("What exactly is a sonnet?", "What is a sonnet?"),
     ("Whom must a king please?", "Whom must a king?"),
     ("Hello, world program in C", "World program in C"),
@@ -320,6 +314,12 @@ const SHOULD_HIT: &[(&str, &str)] = &[
     // Spelling.
     ("What colour is a ruby?", "What color is a ruby?"),
     ("How do I normalise a database?", "How do I normalize a database?"),
+    // Rules.
+    ("How big is Jordan?", "How big is jordan?"),
+    ("Compare tin and zinc", "Compare zinc and tin"),
+    ("Trains to Bruges from Ghent", "Trains from Ghent to Bruges"),
+    ("What kind of person is a hermit?", "What type of person is a hermit?"),
+    ("Who wrote the Torah?", "Who is the author of the Torah?"),
 ];
 
 #[test]
@@ -348,6 +348,41 @@ fn pairs_with_one_answer_pass() {
         })
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
+}
+
+/// The pairs of a data file, by kind.
+fn pairs(file: &'static str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let mut kind = "";
+    file.lines().filter(|line| !line.starts_with('#')).filter_map(move |line| {
+        if let Some((one, other)) = line.split_once(" | ") {
+            return Some((kind, one, other));
+        }
+        kind = line.trim_matches(['[', ']']);
+        None
+    })
+}
+
+#[test]
+fn no_pair_of_two_answers_in_the_data_is_served() {
+    let frozen = pairs(include_str!("../../tests/pairs/frozen-miss.txt"));
+    let second = pairs(include_str!("../../tests/pairs/frozen2-miss.txt"));
+    let rows: Vec<_> = pairs(include_str!("../../tests/pairs/miss.txt")).chain(frozen).chain(second).collect();
+    assert!(rows.len() >= 700);
+    let wrong: Vec<_> = rows.into_iter().filter(|(_, one, other)| served(one, other)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn most_pairs_of_one_answer_in_the_data_are_served() {
+    for (file, least) in [
+        (include_str!("../../tests/pairs/serve.txt"), 85),
+        (include_str!("../../tests/pairs/frozen-serve.txt"), 70),
+        (include_str!("../../tests/pairs/frozen2-serve.txt"), 75),
+    ] {
+        let (served, all) = pairs(file)
+            .fold((0, 0), |(served, all), (_, one, other)| (served + usize::from(self::served(one, other)), all + 1));
+        assert!(served * 100 >= all * least, "{served} of {all}");
+    }
 }
 
 /// Serves `other`'s answer to `one`, as the cache would.
@@ -394,7 +429,9 @@ mod properties {
         const WORDS: &str = "what who how do can is the a of in to from between and or not no without before after more most \
             cheaper largest two 5 1,000 2pm 14:00 km miles $5 november 2024 2024-11-05 #A-7 v1.2.3 --force `x` if was will \
             should must he his python json sentence list oslo cats cities enabled installing france's don't unsafe act as \
-            turn on off versus please thanks";
+            turn on off versus please thanks which whom whose by whom written was located year did fall come down list give me \
+            election uk compare different differ cost have my our childs calculate times mean meaning who author not fail \
+            process for poaching teh colour Python hey team sorry question Emma's Emma 'Emma' \u{1f600} at hotel there";
         let words: Vec<&'static str> = WORDS.split_whitespace().collect();
         let mark = prop_oneof![8 => Just(" "), 1 => Just(", "), 1 => Just("? "), 1 => Just(": ")];
         prop::collection::vec((prop::sample::select(words), mark), 1..14)

@@ -1,4 +1,4 @@
-//! A content word without a counterpart (the same word, or its other spelling) may turn the question around,
+//! A content word without a counterpart (the same word, its other spelling, or a near synonym) may turn the question around,
 //! and rules cannot tell whether it does. So it refuses.
 
 use super::matching::unmatched;

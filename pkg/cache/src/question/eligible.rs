@@ -3,9 +3,9 @@
 //! Some questions have an answer that only this caller, this moment or this conversation knows, and some are commands
 //! whose repetition must happen again. No similarity makes those safe, so they are left to the exact cache.
 
-use super::lexicon::{self, Class};
-use super::token::{Token, WordSet};
-use std::sync::LazyLock;
+use super::lexicon::{Class, Slot};
+use super::marks::{self, Mark};
+use super::token::Token;
 
 /// Why no other question's answer may serve a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,13 +43,14 @@ impl Ineligible {
 
 type Rule = fn(&[Token<'_>]) -> bool;
 
-/// What makes a text ineligible, in the order asked. Language comes before what only English words can tell.
-const RULES: [(Rule, Ineligible); 5] = [
-    (anaphoric, Ineligible::Anaphoric),
-    (foreign, Ineligible::Language),
-    (action, Ineligible::Action),
-    (volatile, Ineligible::Volatile),
-    (personal, Ineligible::Personal),
+/// What makes a text ineligible, in the order asked, and the marks without which it cannot. Language comes before what only
+/// English words can tell.
+const RULES: [(Rule, Mark, Ineligible); 5] = [
+    (anaphoric, Mark::MAX, Ineligible::Anaphoric),
+    (foreign, Mark::MAX, Ineligible::Language),
+    (action, marks::ACTION, Ineligible::Action),
+    (volatile, marks::MOMENT | marks::MOMENT_PAIR, Ineligible::Volatile),
+    (personal, marks::SPEAKER, Ineligible::Personal),
 ];
 
 /// Judges the asking part of a text.
@@ -60,19 +61,10 @@ pub(super) fn judge(tokens: &[Token<'_>]) -> Result<(), Ineligible> {
     if tokens.is_empty() {
         return Err(Ineligible::Empty);
     }
-    RULES.iter().find(|(holds, _)| holds(tokens)).map_or(Ok(()), |&(_, reason)| Err(reason))
+    let all = tokens.iter().fold(0, |all, token| all | token.marks());
+    let holds = |rule: &&(Rule, Mark, Ineligible)| (rule.1 == Mark::MAX || rule.1 & all != 0) && rule.0(tokens);
+    RULES.iter().find(holds).map_or(Ok(()), |&(_, _, reason)| Err(reason))
 }
-
-/// Function words of other languages that English does not use, names of places aside.
-const FOREIGN: &[&str] = &[
-    "der", "das", "und", "ist", "nicht", "ein", "eine", "einen", "wie", "wer", "wo", "warum", "wann", "welche", "von",
-    "für", "mit", "auf", "ich", "sie", "wir", "im", "zu", "le", "la", "les", "est", "une", "du", "que", "qui", "quel",
-    "quelle", "quoi", "pourquoi", "où", "je", "vous", "dans", "avec", "sont", "el", "los", "las", "es", "una", "por",
-    "qué", "como", "cómo", "cuál", "cual", "dónde", "quién", "para", "il", "che", "è", "di", "perché", "gli", "della",
-    "não", "você", "uma", "são", "het", "een", "wat", "hoe", "de", "och", "jak", "jest", "co", "nie",
-];
-
-static FOREIGN_SET: LazyLock<WordSet> = LazyLock::new(|| FOREIGN.iter().copied().collect());
 
 /// Whether too few words are English function words to judge by. Letters outside Latin are never judged.
 fn foreign(tokens: &[Token<'_>]) -> bool {
@@ -83,59 +75,28 @@ fn foreign(tokens: &[Token<'_>]) -> bool {
             return true;
         }
         words += 1;
-        known += usize::from(lexicon::slot(&token.text).is_some());
-        other += usize::from(!token.text.is_ascii() || FOREIGN_SET.contains(token.text.as_ref()));
+        known += usize::from(token.slot.is_some_and(Slot::is_known));
+        other += usize::from(!token.text.is_ascii() || token.has(marks::FOREIGN));
     }
     known == 0 || known * 5 < words || other >= known
 }
 
-/// Starts that go on from something said before.
-const CONTINUATIONS: &[&str] =
-    &["and", "but", "or", "then", "also", "yes", "yeah", "yep", "nope", "sure", "continue", "elaborate", "otherwise"];
-
-/// Words that make a very short text a request about what was said before.
-const MORE: &[&str] =
-    &["more", "again", "another", "else", "instead", "further", "it", "so", "no", "on", "ahead", "next"];
-
-/// Words that may stand before a question and ask nothing, whatever they are worth to the wording.
-const EDGES: &[&str] = &[
-    "hi", "hello", "hey", "there", "thanks", "thank", "you", "sorry", "ok", "okay", "well", "so", "um", "please",
-    "kindly", "could", "can", "would", "will", "just", "now",
-];
-
-/// Pronouns that stand for something named.
-const STAND_INS: &[&str] = &[
-    "it",
-    "its",
-    "itself",
-    "they",
-    "them",
-    "their",
-    "theirs",
-    "he",
-    "him",
-    "his",
-    "she",
-    "her",
-    "hers",
-    "himself",
-    "herself",
-    "themselves",
-];
-
 /// Whether it points at something outside the text.
 fn anaphoric(tokens: &[Token<'_>]) -> bool {
-    let lead = tokens.iter().take_while(|token| token.is_any(EDGES)).count();
+    let lead = tokens.iter().take_while(|token| token.has(marks::EDGE)).count();
     let Some(first) = tokens.get(lead) else { return true };
     let about = first.is_any(&["what", "how"]) && tokens.get(lead + 1).is_some_and(|next| next.is("about"));
-    let short = tokens.iter().filter(|token| !token.is_any(EDGES)).count() <= 3
-        && tokens.iter().any(|token| token.is_any(MORE));
-    first.is_any(CONTINUATIONS) || about || short || (0..tokens.len()).any(|at| points_out(tokens, at))
+    let short = tokens.iter().filter(|token| !token.has(marks::EDGE)).count() <= 3
+        && tokens.iter().any(|token| token.has(marks::MORE));
+    first.has(marks::CONTINUES) || about || short || (0..tokens.len()).any(|at| points_out(tokens, at))
 }
 
 /// Whether the token at `at` refers to something that the text does not name.
 fn points_out(tokens: &[Token<'_>], at: usize) -> bool {
     let token = &tokens[at];
+    if !token.has(marks::POINTS | marks::STAND_IN) {
+        return false;
+    }
     let before = at.checked_sub(1).map(|at| &tokens[at]);
     let after = tokens.get(at + 1);
     let quoted_after = || tokens[at..].iter().any(|token| token.class == Some(Class::Literal));
@@ -156,7 +117,7 @@ fn points_out(tokens: &[Token<'_>], at: usize) -> bool {
     if token.is_any(&["above", "previous", "aforementioned", "latter", "mentioned"]) {
         return before.is_some_and(|word| word.is_any(&["the", "your"])) && !quoted_after();
     }
-    token.is_any(STAND_INS) && !expletive(tokens, at) && !has_antecedent(&tokens[..at])
+    token.has(marks::STAND_IN) && !expletive(tokens, at) && !has_antecedent(&tokens[..at])
 }
 
 /// "Is it safe to ...", "how long does it take": an "it" that stands for nothing.
@@ -176,14 +137,13 @@ fn has_antecedent(before: &[Token<'_>]) -> bool {
     let names = |token: &Token<'_>| match token.class {
         None => {
             token.is_any(&["someone", "somebody", "anyone", "everyone"])
-                || lexicon::sense(&token.text)
-                    .is_none_or(|sense| matches!(sense.class, Class::Word | Class::Polar | Class::Language))
+                || token.sense().is_none_or(|sense| matches!(sense.class, Class::Word | Class::Polar | Class::Language))
         }
         Some(class) => class == Class::Literal,
     };
     let introduced = |token: &Token<'_>| {
         token.ends
-            || lexicon::sense(&token.text).is_some_and(|sense| {
+            || token.sense().is_some_and(|sense| {
                 matches!(
                     sense.class,
                     Class::Filler | Class::Preposition | Class::Tense | Class::Connective | Class::Scope
@@ -194,130 +154,25 @@ fn has_antecedent(before: &[Token<'_>]) -> bool {
         || before.first().is_some_and(|first| names(first) && before.len() > 2)
 }
 
-/// Verbs that act on the world when said as a command. Writing and explaining are not among them.
-const ACTIONS: &[&str] = &[
-    "cancel",
-    "delete",
-    "erase",
-    "send",
-    "book",
-    "transfer",
-    "pay",
-    "refund",
-    "buy",
-    "order",
-    "purchase",
-    "schedule",
-    "reschedule",
-    "call",
-    "dial",
-    "text",
-    "email",
-    "play",
-    "pause",
-    "resume",
-    "stop",
-    "start",
-    "restart",
-    "reboot",
-    "shutdown",
-    "turn",
-    "switch",
-    "enable",
-    "disable",
-    "activate",
-    "deactivate",
-    "set",
-    "remind",
-    "unsubscribe",
-    "subscribe",
-    "submit",
-    "approve",
-    "reject",
-    "deploy",
-    "execute",
-    "run",
-    "install",
-    "uninstall",
-    "update",
-    "upgrade",
-    "downgrade",
-    "renew",
-    "block",
-    "unblock",
-    "reset",
-    "lock",
-    "unlock",
-    "open",
-    "close",
-    "post",
-    "publish",
-    "upload",
-    "download",
-    "register",
-    "withdraw",
-    "deposit",
-    "reserve",
-    "drop",
-    "kill",
-    "mute",
-    "unmute",
-    "forward",
-    "reply",
-    "archive",
-    "invite",
-    "revoke",
-    "grant",
-    "charge",
-    "ship",
-    "return",
-    "shut",
-    "confirm",
-    "terminate",
-    "wipe",
-];
-
-static ACTION_SET: LazyLock<WordSet> = LazyLock::new(|| ACTIONS.iter().copied().collect());
-
 /// Whether something shall be done, not explained: a command, or the wish for it.
 fn action(tokens: &[Token<'_>]) -> bool {
-    let commanded = |at: usize| tokens[at].is_in(&ACTION_SET) && tokens.get(at + 1).is_none_or(|next| !next.is("of"));
+    let commanded = |at: usize| tokens[at].has(marks::ACTION) && tokens.get(at + 1).is_none_or(|next| !next.is("of"));
     let wished = |at: usize| {
-        let wish = tokens[at].is("i")
+        let asks =
+            at.checked_sub(1).is_some_and(|before| tokens[before].is_any(&["do", "if", "would", "when", "what"]));
+        let wish = !asks
+            && tokens[at].is("i")
             && tokens[at + 1..].iter().take(2).any(|token| token.is_any(&["want", "need", "like", "wish"]));
-        wish && tokens[at + 1..].iter().take(5).any(|token| token.is_in(&ACTION_SET))
+        wish && tokens[at + 1..].iter().take(5).any(|token| token.has(marks::ACTION))
     };
     let begins = |at: usize| {
         at == 0
             || tokens[at - 1].ends
-            || tokens[..at].iter().all(|token| token.is_any(EDGES))
+            || tokens[..at].iter().all(|token| token.has(marks::EDGE))
             || tokens[at - 1].is_any(&["please", "kindly"])
     };
     (0..tokens.len()).any(|at| (begins(at) && commanded(at)) || wished(at))
 }
-
-/// Words that make the answer depend on when it is asked.
-const MOMENTS: &[&str] = &[
-    "today",
-    "tonight",
-    "tomorrow",
-    "yesterday",
-    "now",
-    "currently",
-    "current",
-    "latest",
-    "newest",
-    "recent",
-    "recently",
-    "nowadays",
-    "lately",
-    "upcoming",
-    "ongoing",
-    "trending",
-    "weather",
-    "forecast",
-    "news",
-];
 
 /// Whether the answer changes within hours or days.
 fn volatile(tokens: &[Token<'_>]) -> bool {
@@ -347,47 +202,94 @@ fn volatile(tokens: &[Token<'_>]) -> bool {
         (&["price", "prices"], &["of", "for"]),
         (&["time", "day", "date"], &["is"]),
     ];
-    let paired =
-        |pair: &[Token<'_>]| PAIRS.iter().any(|(first, second)| pair[0].is_any(first) && pair[1].is_any(second));
-    tokens.iter().any(|token| token.is_any(MOMENTS)) || tokens.windows(2).any(paired)
+    let paired = |pair: &[Token<'_>]| {
+        pair[0].has(marks::MOMENT_PAIR)
+            && PAIRS.iter().any(|(first, second)| pair[0].is_any(first) && pair[1].is_any(second))
+    };
+    tokens.iter().any(|token| token.has(marks::MOMENT)) || tokens.windows(2).any(paired)
 }
 
-/// Verbs of one's own state, which nobody else can answer: "how much do I owe".
-const STATES: &[&str] =
-    &["have", "owe", "own", "get", "earn", "pay", "live", "work", "look", "feel", "weigh", "know", "still"];
-
 /// In what sense "I" is said: by anybody, or by this caller.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one text, never passed on as a set")]
 struct Frame {
-    /// "How do I", "how to": even "my router" is anybody's.
+    /// "How do I", "how to": even "my order" is anybody's.
     how: bool,
     /// "If I lose my visa": anybody's case.
     conditional: bool,
-    /// "Can I", "should I", "do I need", "how long do I": anybody's, unless about "my".
+    /// "Can I", "should I", "do I need", "who do I ask", "why is my": anybody's, unless about something that is kept about
+    /// the asker.
     advice: bool,
+    /// "Can I pay my bill by card": what is allowed is allowed to all. But "can I see my bill" asks for the bill.
+    permission: bool,
 }
 
 impl Frame {
     fn of(tokens: &[Token<'_>]) -> Self {
-        const HELPERS: &[&str] = &["can", "should", "could", "would", "must", "may"];
         let pair =
             |holds: &dyn Fn(&Token<'_>, &Token<'_>) -> bool| tokens.windows(2).any(|pair| holds(&pair[0], &pair[1]));
         let do_i = |holds: &dyn Fn(&Token<'_>) -> bool| {
             tokens.windows(3).any(|three| three[0].is("do") && speaks(&three[1]) && holds(&three[2]))
         };
         let how_i = |three: &[Token<'_>]| {
-            three[0].is("how") && (three[1].is("do") || three[1].is_any(HELPERS)) && speaks(&three[2])
+            three[0].is("how") && (three[1].is("do") || three[1].has(marks::HELPER)) && speaks(&three[2])
         };
         let own_state = pair(&|first, second| speaks(first) && second.is_any(&["am", "was", "have", "had"]));
         let aim = tokens.iter().any(|token| token.is_any(&["to", "if"]));
+        let way = |first: &Token<'_>, second: &Token<'_>| {
+            first.is_any(&["way", "steps", "process", "procedure"]) && second.is_any(&["to", "for"])
+        };
         Self {
-            how: pair(&|first, second| first.is("how") && second.is("to")) || tokens.windows(3).any(how_i),
+            how: pair(&|first, second| first.is("how") && second.is("to") || way(first, second))
+                || tokens.windows(3).any(how_i),
             conditional: pair(&|first, second| first.is("if") && speaks(second)) && !own_state,
-            advice: pair(&|first, second| first.is_any(HELPERS) && speaks(second))
+            advice: pair(&|first, second| first.has(marks::HELPER) && speaks(second))
                 || do_i(&|verb| verb.is("need"))
                 || (aim && do_i(&|verb| verb.is_any(&["have", "do"])))
-                || (tokens[0].is("how") && do_i(&|verb| !verb.is_any(STATES))),
+                || (tokens[0].has(marks::QUESTION_WORD) && do_i(&|verb| !verb.has(marks::STATE)))
+                || generic_why(tokens),
+            permission: tokens.windows(4).any(|four| {
+                let looks = four[2]
+                    .is_any(&["see", "check", "get", "have", "know", "view", "find", "access", "track", "expect"]);
+                four[0].is_any(&["can", "could", "may"])
+                    && speaks(&four[1])
+                    && !four[2].is_any(&["still", "be"])
+                    && !(looks && four[3].has(marks::OWN))
+            }),
         }
     }
+}
+
+/// "Why is my router slow": anybody's, unless it asks about what happened, or about what is decided of the asker.
+fn generic_why(tokens: &[Token<'_>]) -> bool {
+    const DECIDED: &[&str] = &[
+        "card",
+        "cards",
+        "benefit",
+        "benefits",
+        "pension",
+        "policy",
+        "membership",
+        "mortgage",
+        "deposit",
+        "transfer",
+        "request",
+        "visa",
+        "permit",
+        "profile",
+        "prescription",
+        "diagnosis",
+        "credit",
+        "debt",
+        "pay",
+        "payslip",
+        "wage",
+        "wages",
+        "rent",
+    ];
+    let past = |token: &Token<'_>| token.is_any(&["was", "were", "did", "has", "have", "had"]);
+    tokens.iter().any(|token| token.is("why"))
+        && tokens.len() > 3
+        && !tokens.iter().any(|token| speaks(token) || past(token) || token.is_any(DECIDED))
 }
 
 /// "I" or "we".
@@ -395,24 +297,29 @@ fn speaks(token: &Token<'_>) -> bool {
     token.is_any(&["i", "we"])
 }
 
-/// Whether the answer depends on who asks. "How do I reset my password" does not: anybody would be told the same.
+/// Whether the answer depends on who asks. "How do I reset my password" does not: anybody would be told the same. Nor does
+/// "can I bring my dog"; but "can I change my order" does, since it depends on the order.
 fn personal(tokens: &[Token<'_>]) -> bool {
-    let speaker = |token: &Token<'_>| token.is_any(&["i", "we", "my", "mine", "our", "ours", "myself", "me", "us"]);
-    if !tokens.iter().any(speaker) {
-        return false;
-    }
     let frame = Frame::of(tokens);
+    let record = tokens.iter().any(|token| token.has(marks::RECORD));
+    let anybody = frame.how || frame.conditional;
     (0..tokens.len()).any(|at| {
         let token = &tokens[at];
+        if !token.has(marks::SPEAKER) {
+            return false;
+        }
         let before = at.checked_sub(1).map(|at| &tokens[at]);
         let behind = |words: &[&str]| before.is_some_and(|word| word.is_any(words));
         let child =
             behind(&["like", "if"]) && tokens.get(at + 1).is_some_and(|next| next.is("am")) && at + 3 >= tokens.len();
         let given = behind(&["give", "show", "teach", "tell", "to", "for", "write", "help", "let", "make"]);
-        let anybody = frame.how || frame.conditional;
-        (token.is_any(&["my", "mine", "our", "ours", "myself"]) && !anybody)
-            || (speaks(token) && !anybody && !frame.advice && !child)
-            || (token.is_any(&["me", "us"]) && !given)
+        if token.is_any(&["me", "us"]) {
+            return !given;
+        }
+        if speaks(token) {
+            return !anybody && !frame.advice && !child;
+        }
+        !anybody && (!frame.advice || record && !frame.permission)
     })
 }
 
@@ -449,6 +356,11 @@ mod tests {
             ("How long do I have left on the contract?", Personal),
             ("If I am blind, what is my pension?", Personal),
             ("Am I eligible for a refund?", Personal),
+            ("Can I see my order?", Personal),
+            ("Where can I track my parcel?", Personal),
+            ("Why was my visa refused?", Personal),
+            ("Why is my card blocked?", Personal),
+            ("Why is my order late?", Personal),
             ("Wie hoch ist der Eiffelturm?", Language),
             ("Quelle est la hauteur de la tour Eiffel ?", Language),
             ("東京の人口は？", Language),
@@ -469,6 +381,10 @@ mod tests {
             "How long does it take to boil an egg?",
             "What is photosynthesis and how does it work?",
             "Can I freeze cooked rice?",
+            "Can I bring my lunch to a zoo?",
+            "Why is my router slow?",
+            "Where can I charge my scooter?",
+            "Is it possible to freeze milk?",
             "How long do I roast a duck?",
             "What happens if I lose my visa?",
             "Explain recursion like I'm five",

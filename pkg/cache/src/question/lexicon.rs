@@ -1,8 +1,10 @@
 //! What the rules know of English: the class of a word, the word it is compared as, and phrases that say the same.
 //!
-//! Built once from the tables, which are data. Everything not in here is an ordinary content word.
+//! Built once from the tables, which are data. Everything not in here is an ordinary content word. Each word of a question
+//! is looked up once; what the rules ask of it later is a bit.
 
-use super::{antonyms, phrases, synonyms, tables};
+use super::marks::{self, Mark};
+use super::{antonyms, phrases, spelling, synonyms, tables};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -52,6 +54,14 @@ pub(crate) enum Class {
     Filler,
 }
 
+impl Class {
+    /// Words of grammar, as opposed to those that name something.
+    pub(super) const fn is_grammar(self) -> bool {
+        use Class::{Connective, Degree, Filler, Intent, Modal, Negation, Preposition, Pronoun, Scope, Tense};
+        matches!(self, Connective | Degree | Filler | Intent | Modal | Negation | Preposition | Pronoun | Scope | Tense)
+    }
+}
+
 /// Number of classes that are compared.
 pub(crate) const CLASSES: usize = Class::Filler as usize;
 
@@ -73,6 +83,34 @@ pub(super) struct Rewrite {
     pub(super) rest: Box<[&'static str]>,
     /// What stands there instead.
     pub(super) with: Box<[&'static str]>,
+    /// What must stand behind it.
+    pub(super) next: Next,
+    /// Only where a clause begins.
+    pub(super) first: bool,
+    /// Also where words themselves are asked about.
+    pub(super) of_words: bool,
+}
+
+impl Rewrite {
+    fn new(with: &'static str) -> Self {
+        let with = with.split_whitespace().collect();
+        Self { rest: Box::default(), with, next: Next::Any, first: false, of_words: false }
+    }
+}
+
+/// What must stand behind a phrase for it to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Anything.
+    Any,
+    /// Something that one does; not "be" or "look".
+    Does,
+    /// A known verb in its base form.
+    Verb,
+    /// The -ing form of a known verb, which becomes the verb.
+    Gerund,
+    /// A verb for work of the hands.
+    Hands,
 }
 
 /// What starts at one word.
@@ -82,6 +120,23 @@ pub(super) struct Slot {
     pub(super) sense: Option<Sense>,
     /// Phrases that begin with it, longest first.
     pub(super) rewrites: Vec<Rewrite>,
+    /// The parts it can play, see [`marks`].
+    pub(super) marks: Mark,
+    /// The verb of an -ing form.
+    pub(super) verb: Option<&'static str>,
+    /// The usual spelling of it.
+    pub(super) spelled: Option<&'static str>,
+    /// The word that the gates take it for, see [`synonyms::NEAR`].
+    pub(super) near: Option<&'static str>,
+    /// An adjective that forms -er and -est, in its base form.
+    pub(super) degrees: bool,
+}
+
+impl Slot {
+    /// Whether the word is known as English: one that only other languages use, or that only a list of verbs names, is not.
+    pub(super) fn is_known(&self) -> bool {
+        self.sense.is_some() || !self.rewrites.is_empty()
+    }
 }
 
 type Words = HashMap<&'static str, Slot, ahash::RandomState>;
@@ -97,6 +152,7 @@ pub(super) fn slot(word: &str) -> Option<&'static Slot> {
 }
 
 /// The sense of a word in lower case.
+#[cfg(test)]
 pub(super) fn sense(word: &str) -> Option<Sense> {
     slot(word).and_then(|slot| slot.sense)
 }
@@ -104,6 +160,38 @@ pub(super) fn sense(word: &str) -> Option<Sense> {
 /// The unit that a word or suffix behind a number names.
 pub(super) fn unit(word: &str) -> Option<&'static str> {
     UNITS.get(word).copied()
+}
+
+/// Known words by the letters in them, whatever their order; two of the same letters are left out.
+static LETTERS: LazyLock<HashMap<u64, Option<&'static str>, ahash::RandomState>> = LazyLock::new(|| {
+    let mut letters: HashMap<u64, Option<&'static str>, ahash::RandomState> = HashMap::default();
+    let plain = |word: &&str| word.len() >= LEAST_SWAPPED && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    for word in WORDS.keys().copied().filter(plain) {
+        letters.entry(sum(word)).and_modify(|word| *word = None).or_insert(Some(word));
+    }
+    letters.retain(|_, word| word.is_some_and(|word| WORDS[word].is_known()));
+    letters
+});
+
+/// Least length of a word in which swapped letters are seen.
+const LEAST_SWAPPED: usize = 5;
+
+/// A sum over the letters of a word in lower case.
+fn sum(word: &str) -> u64 {
+    word.bytes().fold(0, |sum: u64, byte| {
+        sum.wrapping_add(u64::from(byte).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ (u64::from(byte) << 40))
+    })
+}
+
+/// The known word of which two neighbouring letters were swapped, behind its first letter: "chagne" is "change".
+pub(super) fn unswapped(word: &str) -> Option<&'static str> {
+    if word.len() < LEAST_SWAPPED || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return None;
+    }
+    let known = (*LETTERS.get(&sum(word))?)?;
+    let (one, other) = (word.as_bytes(), known.as_bytes());
+    let at = one.iter().zip(other).position(|(one, other)| one != other).filter(|&at| at > 0)?;
+    (one.len() == other.len() && at + 2 <= one.len() && one[at + 2..] == other[at + 2..]).then_some(known)
 }
 
 /// `(canonical, variant)` of a table of `(canonical, "variant, variant")`; the canonical word is a variant of itself.
@@ -128,23 +216,54 @@ fn build() -> Words {
         add_forms(&mut words, one);
         add_forms(&mut words, other);
     }
-    for (canon, word) in rows(synonyms::SPELLINGS) {
-        let class = words.get(canon).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
-        words.entry(word).or_default().sense = Some(Sense { class, canon, degree: None });
-    }
     for word in synonyms::VERBS.split_whitespace() {
-        add(&mut words, word, Sense { class: Class::Word, canon: word, degree: None });
-        let form = leaked(super::stem::gerund(word));
-        add(&mut words, form, Sense { class: Class::Word, canon: form, degree: None });
+        add_verb(&mut words, word);
     }
     for word in synonyms::ADJECTIVES.split_whitespace() {
         add_degrees(&mut words, word);
     }
-    for &(phrase, with) in phrases::REWRITES {
-        let mut parts = phrase.split(' ');
-        let first = parts.next().expect("split yields at least one part");
-        let rewrite = Rewrite { rest: parts.collect(), with: with.split_whitespace().collect() };
-        words.entry(first).or_default().rewrites.push(rewrite);
+    for (canon, word) in [spelling::SPELLINGS, spelling::MISSPELLINGS, synonyms::SYNONYMS].into_iter().flat_map(rows) {
+        let sense = words.get(canon).and_then(|slot| slot.sense);
+        let sense = sense.unwrap_or(Sense { class: Class::Word, canon, degree: None });
+        let marks = words.get(canon).map_or(0, |slot| slot.marks);
+        let slot = words.entry(word).or_default();
+        slot.sense = Some(sense);
+        slot.marks |= marks;
+    }
+    for (canon, word) in [spelling::SPELLINGS, spelling::MISSPELLINGS].into_iter().flat_map(rows) {
+        words.entry(word).or_default().spelled = (canon != word).then_some(canon);
+    }
+    for (near, word) in rows(synonyms::NEAR) {
+        words.entry(word).or_default().near = Some(near);
+    }
+    for word in spelling::NO_SWAPS.split_whitespace() {
+        words.entry(word).or_default();
+    }
+    for &(mark, list) in marks::LISTS {
+        for word in list.split_whitespace() {
+            words.entry(word).or_default().marks |= mark;
+        }
+    }
+    for (list, of_words) in [(phrases::COMPOUNDS, true), (phrases::REWRITES, false)] {
+        for &(phrase, with) in list {
+            add_phrase(&mut words, phrase, Rewrite { of_words, ..Rewrite::new(with) });
+        }
+    }
+    for (list, with, of_words) in [(phrases::HOW_TO, "how-to", true), (phrases::CAN, "can i", false)] {
+        for &(next, first, list) in list {
+            for phrase in list {
+                add_phrase(&mut words, phrase, Rewrite { next, first, of_words, ..Rewrite::new(with) });
+            }
+        }
+    }
+    for &(canon, verbs, nouns) in phrases::LIGHT_VERBS {
+        for noun in nouns.split_whitespace() {
+            let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+            let with = leaked(format!("{canon} {article} {noun}"));
+            for verb in verbs.split_whitespace() {
+                add_phrase(&mut words, leaked(format!("{verb} {article} {noun}")), Rewrite::new(with));
+            }
+        }
     }
     for slot in words.values_mut() {
         slot.rewrites.sort_by_key(|rewrite| std::cmp::Reverse(rewrite.rest.len()));
@@ -155,6 +274,25 @@ fn build() -> Words {
 /// Gives `word` a sense unless it has one.
 fn add(words: &mut Words, word: &'static str, sense: Sense) {
     words.entry(word).or_default().sense.get_or_insert(sense);
+}
+
+/// A phrase and what replaces it.
+fn add_phrase(words: &mut Words, phrase: &'static str, rewrite: Rewrite) {
+    let mut parts = phrase.split(' ');
+    let start = parts.next().expect("split yields at least one part");
+    let rewrite = Rewrite { rest: parts.collect(), ..rewrite };
+    words.entry(start).or_default().rewrites.push(rewrite);
+}
+
+/// A verb and its -ing form, which is known by its verb.
+fn add_verb(words: &mut Words, word: &'static str) {
+    add(words, word, Sense { class: Class::Word, canon: word, degree: None });
+    let form = leaked(super::stem::gerund(word));
+    add(words, form, Sense { class: Class::Word, canon: form, degree: None });
+    words.entry(word).or_default().marks |= marks::VERB;
+    let slot = words.entry(form).or_default();
+    slot.marks |= marks::GERUND;
+    slot.verb.get_or_insert(word);
 }
 
 /// `word` and its forms in -s, -ed and -ing, each a word of its own: "sold" is not "sell".
@@ -172,6 +310,7 @@ fn add_forms(words: &mut Words, word: &'static str) {
 fn add_degrees(words: &mut Words, word: &'static str) {
     let class = words.get(word).and_then(|slot| slot.sense).map_or(Class::Word, |sense| sense.class);
     add(words, word, Sense { class, canon: word, degree: None });
+    words.entry(word).or_default().degrees = true;
     let (more, most) = super::stem::degrees(word);
     for (form, degree) in [(leaked(more), "more"), (leaked(most), "most")] {
         add(words, form, Sense { class, canon: form, degree: Some(degree) });
@@ -192,6 +331,14 @@ fn leaked(form: String) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn swapped_letters_are_seen_in_known_words_only() {
+        assert_eq!([unswapped("chagne"), unswapped("instlal")], [Some("change"), Some("install")]);
+        for word in ["change", "trail", "marital", "sliver", "hcange", "chaneg7", "zalnado", "cahgne"] {
+            assert_eq!(unswapped(word), None, "{word}");
+        }
+    }
 
     #[test]
     fn no_spellings_are_opposites() {

@@ -5,11 +5,15 @@
 //! the exact cache still serves it.
 
 mod antonyms;
+mod edges;
 mod eligible;
 mod lexicon;
-mod order;
+mod marks;
+mod names;
 mod phrases;
 mod rewrite;
+mod rules;
+mod spelling;
 mod stem;
 mod synonyms;
 mod tables;
@@ -47,28 +51,38 @@ impl Question {
         if text.len() > MAX_BYTES {
             return Err(Ineligible::TooLong);
         }
+        Self::without(text, None)
+    }
+
+    /// Reads `text` without one of the rules, so that tests can show what it is for.
+    fn without(text: &str, rule: Option<&str>) -> Result<Self, Ineligible> {
         let text = straightened(text);
         let mut tokens = token::tokens(&text);
         if tokens.len() > MAX_TOKENS {
             return Err(Ineligible::TooLong);
         }
-        let asking = rewrite::asking(&tokens);
+        let (asking, embedded) = edges::asking(&tokens);
         tokens.truncate(asking.end);
         tokens.drain(..asking.start);
-        eligible::judge(&tokens)?;
-        if asking.start > 0 {
-            rewrite::embedded(&mut tokens);
+        if embedded || asking.start > 0 {
+            edges::direct(&mut tokens);
         }
-        let mut tokens = rewrite::phrases(&tokens);
-        if !terms::about_words(&tokens) {
+        eligible::judge(&tokens)?;
+        names::alone(&mut tokens);
+        let about_words = terms::about_words(&tokens);
+        if !about_words {
+            spelling::corrected(&mut tokens);
+        }
+        let mut tokens = rewrite::phrases(tokens, about_words);
+        if !about_words {
             tokens = value::merge(tokens);
         }
-        order::canonical(&mut tokens);
-        Features::of(&tokens).map(|features| Self { features })
+        rules::apply(&mut tokens, about_words, rule);
+        Features::of(&tokens, about_words).map(|features| Self { features })
     }
 
-    /// Equal for questions that say the same in the same words in the same order, apart from politeness, contractions,
-    /// writings of one value, punctuation at the end, and the case of words that only ask. SHA-256, stable.
+    /// Equal for questions that say the same: the same words in the same order, apart from politeness, spelling, writings of
+    /// one value, and the wordings that the rules bring to one form. SHA-256, stable until a rule changes.
     pub const fn same_words(&self) -> [u8; 32] {
         self.features.same_words
     }

@@ -148,6 +148,9 @@ const INTENTS: Table = &[
     ("why", ""),
     ("how", ""),
     ("how-to", ""),
+    ("what-means", ""),
+    ("what-kind-of", ""),
+    ("what-kinds-of", ""),
     ("how-many", ""),
     ("how-much", ""),
     ("how-long", ""),
@@ -378,6 +381,18 @@ const NUMBERS: Table = &[
     ("8.", "eighth"),
     ("9.", "ninth"),
     ("10.", "tenth"),
+    ("11.", "eleventh"),
+    ("12.", "twelfth"),
+    ("13.", "thirteenth"),
+    ("14.", "fourteenth"),
+    ("15.", "fifteenth"),
+    ("16.", "sixteenth"),
+    ("17.", "seventeenth"),
+    ("18.", "eighteenth"),
+    ("19.", "nineteenth"),
+    ("20.", "twentieth"),
+    ("30.", "thirtieth"),
+    ("100.", "hundredth"),
 ];
 
 /// Units. Rows count behind a number only: "5 feet" is "5 foot", but "my feet" are not "my foot". A symbol stands in the
@@ -452,6 +467,10 @@ pub(super) const UNITS: Table = &[
 
 /// Units whose names are other words unless a number stands before them.
 pub(super) const UNITS_AFTER_NUMBERS: Table = &[
+    ("kilogram", "kilo, kilos"),
+    ("celsius", "C"),
+    ("fahrenheit", "F"),
+    ("percent", "pct"),
     ("second", "sec, secs, seconds"),
     ("minute", "min, mins"),
     ("hour", "hr, hrs"),

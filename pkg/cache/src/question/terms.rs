@@ -2,7 +2,9 @@
 
 use super::eligible::Ineligible;
 use super::lexicon::{CLASSES, Class};
-use super::token::{Token, WordSet};
+use super::marks;
+use super::spelling;
+use super::token::Token;
 use sha2::{Digest, Sha256};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
@@ -74,19 +76,19 @@ impl Features {
     ///
     /// # Errors
     /// [`Ineligible::Empty`] if nothing is asked about.
-    pub(super) fn of(tokens: &[Token<'_>]) -> Result<Self, Ineligible> {
+    pub(super) fn of(tokens: &[Token<'_>], about_words: bool) -> Result<Self, Ineligible> {
         let mut all = Collector {
             terms: Vec::with_capacity(tokens.len() + 2),
             sums: [0; CLASSES],
             bucket: 0,
             exact: Vec::with_capacity(160),
-            about_words: about_words(tokens),
+            about_words,
         };
         for (at, token) in tokens.iter().enumerate() {
             all.take(token);
             if token.ends && at + 1 < tokens.len() {
                 let mark = if token.colon { ":" } else { "," };
-                all.push(Class::Connective, mark, mark, false);
+                all.push(Class::Connective, mark, false);
             }
         }
         if all.terms.len() > MAX_TERMS {
@@ -114,29 +116,38 @@ impl Collector {
     /// Adds a token's terms.
     fn take(&mut self, token: &Token<'_>) {
         if token.joined {
-            self.push(Class::Connective, "-", "-", false); // a man-eating shark is no man eating shark
+            self.push(Class::Connective, "-", false); // a man-eating shark is no man eating shark
         }
         let class = token.class();
         let text = token.written();
-        match (token.class, token.sense) {
-            (Some(_), _) => self.push(class, text, text, token.proper || class == Class::Literal),
+        let folded = !self.about_words && token.cased.is_none();
+        let near = token.slot.and_then(|slot| slot.near).filter(|_| folded && token.class.is_none());
+        match (token.class, token.sense()) {
+            (Some(_), _) => self.push(class, text, token.proper || class == Class::Literal),
             (None, Some(sense)) => {
                 if let Some(degree) = sense.degree {
-                    self.push(Class::Degree, degree, degree, false);
+                    self.push(Class::Degree, degree, false);
                 }
-                let folded = !self.about_words && token.cased.is_none();
-                let exact = if folded && matches!(class, Class::Filler | Class::Number) { sense.canon } else { text };
-                // A unit counts behind a number only, and then it is a value.
-                let canon = if folded && class != Class::Unit { sense.canon } else { text };
-                self.push(grammar(class), exact, canon, token.proper);
+                // A word that measures and may be another counts behind a number only, and then it is a value.
+                let folded = folded && (class != Class::Unit || token.has(marks::MEASURE));
+                let canon = if folded { sense.canon } else { text };
+                match near {
+                    Some(near) => self.push_near(canon, near),
+                    None => self.push(grammar(class), canon, token.proper),
+                }
             }
             (None, None) => {
                 self.negative_prefix(text);
-                self.push(class, text, text, token.proper);
+                match near {
+                    Some(near) => self.push_near(text, near),
+                    None if folded && !token.proper => self.push(class, &spelling::folded(text), false),
+                    None => self.push(class, text, token.proper),
+                }
             }
         }
-        if token.owner {
-            self.push(Class::Preposition, "'s", "'s", false);
+        // "The students' union" is as often written without the mark.
+        if token.owner && (!text.ends_with('s') || text.ends_with("ss")) {
+            self.push(Class::Preposition, "'s", false);
         }
     }
 
@@ -145,85 +156,45 @@ impl Collector {
         const PREFIXES: [&str; 7] = ["un", "non", "dis", "in", "im", "ir", "il"];
         let prefix = PREFIXES.into_iter().find(|prefix| text.len() >= prefix.len() + 4 && text.starts_with(prefix));
         if prefix.is_some() || text == "non" {
-            self.push(Class::Negation, "un-", "un-", false);
+            self.push(Class::Negation, "un-", false);
         }
     }
 
-    fn push(&mut self, class: Class, exact: &str, canon: &str, proper: bool) {
+    fn push(&mut self, class: Class, canon: &str, proper: bool) {
+        self.compare(class, canon, proper);
+        self.digest(class, canon);
+    }
+
+    /// A word that the gates take for another: only the digest tells them apart.
+    fn push_near(&mut self, canon: &str, near: &str) {
+        self.compare(Class::Word, near, false);
+        self.digest(Class::Word, canon);
+    }
+
+    /// Adds what the gates compare.
+    fn compare(&mut self, class: Class, canon: &str, proper: bool) {
         let term = Term::new(class, canon, proper);
         self.sums[class as usize] = self.sums[class as usize].wrapping_add(mixed(term.id()));
         if in_bucket(class) {
             self.bucket = self.bucket.wrapping_add(mixed(fnv(class as u64, canon.as_bytes())));
         }
-        let length = u16::try_from(exact.len()).expect("a token is shorter than the longest text that is judged");
+        self.terms.push(term);
+    }
+
+    /// Adds to what is the same words.
+    fn digest(&mut self, class: Class, canon: &str) {
+        let length = u16::try_from(canon.len()).expect("a token is shorter than the longest text that is judged");
         self.exact.push(class as u8);
         self.exact.extend_from_slice(&length.to_be_bytes());
-        self.exact.extend_from_slice(exact.as_bytes());
-        self.terms.push(term);
+        self.exact.extend_from_slice(canon.as_bytes());
     }
 }
 
 /// Whether words themselves are asked about: their spelling, forms, meaning or difference. Then no word stands for another:
 /// "synonyms of quick" is not "synonyms of fast", and "movie and film" are two.
 pub(super) fn about_words(tokens: &[Token<'_>]) -> bool {
-    const ABOUT_WORDS: &[&str] = &[
-        "spell",
-        "spelled",
-        "spelt",
-        "spelling",
-        "plural",
-        "singular",
-        "synonym",
-        "synonyms",
-        "antonym",
-        "antonyms",
-        "etymology",
-        "rhyme",
-        "rhymes",
-        "pronounce",
-        "pronounced",
-        "pronunciation",
-        "letter",
-        "letters",
-        "syllable",
-        "syllables",
-        "conjugate",
-        "conjugation",
-        "grammar",
-        "noun",
-        "verb",
-        "adjective",
-        "translate",
-        "translation",
-        "word",
-        "words",
-        "say",
-        "mean",
-        "means",
-        "meaning",
-        "define",
-        "definition",
-        "term",
-        "phrase",
-        "called",
-        "abbreviation",
-        "acronym",
-        "difference",
-        "tense",
-        "opposite",
-        "differences",
-        "differ",
-        "same",
-        "different",
-        "compare",
-        "comparison",
-        "versus",
-        "vs",
-        "origin",
-    ];
-    static SET: LazyLock<WordSet> = LazyLock::new(|| ABOUT_WORDS.iter().copied().collect());
     let letter = |token: &Token<'_>| token.owner && token.text.len() == 1; // "how many r's"
-    tokens.iter().any(|token| token.is_in(&SET) || letter(token))
+    tokens.iter().any(|token| token.has(marks::ABOUT_WORDS) || letter(token))
 }
 
 /// Articles, the copula and "do" are compared as tense is.

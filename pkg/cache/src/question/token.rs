@@ -4,12 +4,10 @@
 //! like no word is a literal, as written: two unlike literals never match, so an odd token costs a hit and never a wrong
 //! one.
 
-use super::lexicon::{self, Class, Sense};
-use super::value;
+use super::lexicon::{self, Class, Sense, Slot};
+use super::marks::{self, Mark};
+use super::{names, value};
 use std::borrow::Cow;
-
-/// A long list of words.
-pub(super) type WordSet = std::collections::HashSet<&'static str, ahash::RandomState>;
 
 /// One token of a question.
 #[derive(Debug, Clone)]
@@ -19,8 +17,8 @@ pub(super) struct Token<'a> {
     pub(super) text: Cow<'a, str>,
     /// Set for values and literals; words get theirs from the lexicon.
     pub(super) class: Option<Class>,
-    /// What the lexicon knows of the word.
-    pub(super) sense: Option<Sense>,
+    /// What the lexicon knows of the word, looked up once.
+    pub(super) slot: Option<&'static Slot>,
     /// Written like a name: a capital inside the sentence, or mixed case.
     pub(super) proper: bool,
     /// A clause ends behind it.
@@ -37,11 +35,27 @@ pub(super) struct Token<'a> {
 
 impl<'a> Token<'a> {
     /// A plain word, already in lower case.
-    pub(super) const fn word(text: Cow<'a, str>) -> Self {
+    pub(super) fn word(text: Cow<'a, str>) -> Self {
+        let slot = lexicon::slot(&text);
+        Self { slot, ..Self::bare(text) }
+    }
+
+    /// A word of the rules' own.
+    pub(super) fn known(word: &'static str) -> Self {
+        Self::word(Cow::Borrowed(word))
+    }
+
+    /// What stands where a token was taken away.
+    pub(super) const fn gone() -> Self {
+        Self::bare(Cow::Borrowed(""))
+    }
+
+    /// A token that is not looked up.
+    const fn bare(text: Cow<'a, str>) -> Self {
         Self {
             text,
             class: None,
-            sense: None,
+            slot: None,
             proper: false,
             ends: false,
             colon: false,
@@ -53,7 +67,7 @@ impl<'a> Token<'a> {
 
     /// A value or literal.
     pub(super) fn value(class: Class, text: impl Into<Cow<'a, str>>) -> Self {
-        Self { class: Some(class), ..Self::word(text.into()) }
+        Self { class: Some(class), ..Self::bare(text.into()) }
     }
 
     /// The word as it is compared: with its capitals where they are content.
@@ -74,19 +88,55 @@ impl<'a> Token<'a> {
         self.class.is_none() && words.iter().filter(|word| alike(word)).any(|word| word.as_bytes() == text)
     }
 
-    /// The same for a list too long to walk for every token.
-    pub(super) fn is_in(&self, words: &WordSet) -> bool {
-        self.class.is_none() && words.contains(self.text.as_ref())
+    /// Whether the word can play this part.
+    pub(super) fn has(&self, mark: Mark) -> bool {
+        self.marks() & mark != 0
+    }
+
+    /// All parts that the word can play.
+    pub(super) fn marks(&self) -> Mark {
+        if self.class.is_some() { 0 } else { self.slot.map_or(0, |slot| slot.marks) }
+    }
+
+    /// What the lexicon knows of the word.
+    pub(super) fn sense(&self) -> Option<Sense> {
+        if self.class.is_some() { None } else { self.slot.and_then(|slot| slot.sense) }
+    }
+
+    /// A number, right before the next token.
+    pub(super) fn counts(&self) -> bool {
+        self.class == Some(Class::Number) && !self.ends
     }
 
     /// The class it is compared under.
     pub(super) fn class(&self) -> Class {
-        self.class.or(self.sense.map(|sense| sense.class)).unwrap_or(Class::Word)
+        self.class.or_else(|| self.sense().map(|sense| sense.class)).unwrap_or(Class::Word)
+    }
+}
+
+/// How a text uses capitals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Where they tell something.
+    Plain,
+    /// Everywhere.
+    Shouted,
+    /// At the start of every word.
+    Titled,
+}
+
+impl Style {
+    /// The style of a text that is not all capitals.
+    fn of(text: &str) -> Self {
+        let starts = |word: &str| word.chars().next().is_none_or(|c| !c.is_lowercase());
+        let titled =
+            text.split_ascii_whitespace().take(64).all(starts) && text.split_ascii_whitespace().nth(2).is_some();
+        if titled { Self::Titled } else { Self::Plain }
     }
 }
 
 /// Upper-case spellings that are names where the rest of the text is not shouted, and another word in lower case.
-const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "OK", "NO", "AN", "AS", "ALL", "A"];
+const SHOUTED_NAMES: &[&str] = &["US", "IT", "WHO", "AM", "OR", "IN", "ME", "HI", "NO", "AN", "AS", "ALL", "A"];
 
 /// Words after which `'s` is "is", not a possessive. "Who's paid" may be "who has paid", so it stands for itself.
 const IS_HOSTS: &[&str] = &["what", "where", "when", "why", "how", "that", "this", "it", "he", "she", "there", "here"];
@@ -110,9 +160,13 @@ const BARE_CONTRACTIONS: &[(&str, &str, &str)] = &[
     ("im", "i", "am"),
 ];
 
+/// Possessives that lost their apostrophe, where that is no other word.
+const BARE_OWNERS: &[(&str, &str)] =
+    &[("childs", "child"), ("childrens", "children"), ("mens", "men"), ("womens", "women"), ("todays", "today")];
+
 /// Splits `text`, which is in normal form C with straight apostrophes.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let shouting = !text.chars().any(char::is_lowercase);
+    let style = if text.chars().any(char::is_lowercase) { Style::of(text) } else { Style::Shouted };
     let mut out = Vec::with_capacity(text.len() / 4 + 4);
     let mut rest = text;
     loop {
@@ -121,7 +175,11 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             end_clause(&mut out);
         }
         rest = trimmed;
-        let Some(first) = rest.chars().next() else { return out };
+        let Some(first) = rest.chars().next() else {
+            names::join(&mut out);
+            who_is(&mut out);
+            return out;
+        };
         if first == '(' && rest[1..].starts_with(|c: char| c.is_alphabetic() || "\"'`“".contains(c)) {
             end_clause(&mut out);
             rest = &rest[1..];
@@ -130,9 +188,18 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             rest = after;
         } else {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-            push_chunk(&rest[..end], shouting, &mut out);
+            push_chunk(&rest[..end], style, &mut out);
             rest = &rest[end..];
         }
+    }
+}
+
+/// "who's the king" is "who is the king"; "who's paid" may be "who has paid".
+fn who_is(tokens: &mut Vec<Token<'_>>) {
+    let is = |pair: &[Token<'_>]| pair[0].owner && pair[0].is("who") && pair[1].is_any(&["the", "a", "an"]);
+    if let Some(at) = tokens.windows(2).position(is) {
+        tokens[at].owner = false;
+        tokens.insert(at + 1, Token::known("is"));
     }
 }
 
@@ -162,7 +229,7 @@ fn quoted(rest: &str, open: char) -> Option<(&str, &str)> {
 }
 
 /// Adds the tokens of one run without white space.
-fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
+fn push_chunk<'a>(chunk: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
     if let Some(half) = day_half(chunk) {
         out.push(Token::word(Cow::Borrowed(half)));
         return;
@@ -187,7 +254,7 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     } else if core.starts_with(char::is_alphabetic) && core.chars().all(in_word) {
         for (nth, part) in core.split('-').filter(|part| !part.is_empty()).enumerate() {
             let at = out.len();
-            push_word(part, shouting, out);
+            push_word(part, style, out);
             out[at].joined = nth > 0;
         }
         if let (true, Some(last)) = (owner, out.last_mut()) {
@@ -196,11 +263,14 @@ fn push_chunk<'a>(chunk: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     } else if let Some(acronym) = acronym(core) {
         let cased = Some(Cow::Owned(acronym.to_uppercase()));
         out.push(Token { proper: true, cased, ..Token::word(Cow::Owned(acronym)) });
+    } else if let Some(unit) = lexicon::unit(core).filter(|_| out.last().is_some_and(Token::counts)) {
+        out.push(Token::value(Class::Unit, unit)); // °C
     } else {
         out.push(Token::value(Class::Literal, core));
     }
     let tail = &chunk[core.len()..];
-    if let (true, Some(last)) = (tail.contains(|c| c != '\''), out.last_mut()) {
+    let abbreviated = tail == "." && matches!(core, "vs" | "approx" | "Mr" | "Mrs" | "Dr");
+    if let (true, Some(last)) = (!abbreviated && tail.contains(|c| c != '\''), out.last_mut()) {
         last.ends = true;
         last.colon = tail.contains(':');
     }
@@ -238,13 +308,14 @@ fn trim_end(chunk: &str) -> &str {
     core
 }
 
-/// A run without letters or digits: a long dash between words ends a clause, as does a bullet at a line's start;
+/// A run without letters or digits: a dash between words ends a clause, as does a bullet at a line's start;
 /// everything else is an operator and a literal, since `6 / 3` is not `6 * 3`.
 fn push_symbol<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
     let long_dash = matches!(core, "–" | "—" | "--");
     let behind_value = out.last().is_some_and(|last| last.class.is_some() && !last.ends);
     let bullet = matches!(core, "-" | "*" | "•") && out.last().is_none_or(|last| last.ends);
-    if bullet || (long_dash && !behind_value) {
+    let apart = core == "-" && out.last().is_some_and(|last| last.class.is_none() && last.text.len() > 1);
+    if bullet || apart || (long_dash && !behind_value) {
         end_clause(out);
     } else {
         out.push(Token::value(Class::Literal, core));
@@ -273,8 +344,9 @@ pub(super) fn lower(text: &str) -> Cow<'_, str> {
 }
 
 /// Adds a word, or the words of a contraction.
-fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
+fn push_word<'a>(part: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
     let starts_sentence = out.last().is_none_or(|last| last.ends);
+    let shouting = style == Style::Shouted;
     if !shouting && keeps_case(part, starts_sentence, out.last()) {
         out.push(Token { proper: true, ..Token::word(Cow::Borrowed(part)) });
         return;
@@ -283,7 +355,7 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
     let proper = !shouting && (inner_capital || (!starts_sentence && part.starts_with(char::is_uppercase)));
     let text = lower(part);
     let head = part.find('\'').map_or(part, |at| &part[..at]);
-    let cased = case_is_content(head, starts_sentence).then_some(Cow::Borrowed(head));
+    let cased = case_is_content(head, starts_sentence, style).then_some(Cow::Borrowed(head));
     match text.find('\'').map(|at| (text[..at].to_owned(), text[at + 1..].to_owned())) {
         None if cased.is_none() && !proper => push_plain(text, out),
         None => out.push(Token { proper, cased, ..Token::word(text) }),
@@ -293,73 +365,36 @@ fn push_word<'a>(part: &'a str, shouting: bool, out: &mut Vec<Token<'a>>) {
 
 /// Adds a word in lower case without an apostrophe, or the words of a contraction that lost its own.
 fn push_plain<'a>(text: Cow<'a, str>, out: &mut Vec<Token<'a>>) {
-    match BARE_CONTRACTIONS.iter().find(|(bare, _, _)| *bare == text) {
-        Some(&(_, first, second)) => out.extend([first, second].map(|word| Token::word(Cow::Borrowed(word)))),
-        None => out.push(Token::word(text)),
+    let token = Token::word(text);
+    let whole = |token: &Token<'_>| BARE_CONTRACTIONS.iter().find(|(bare, _, _)| token.is(bare));
+    if !token.has(marks::BARE) {
+        out.push(token);
+    } else if let Some(&(_, first, second)) = whole(&token) {
+        out.extend([first, second].map(Token::known));
+    } else if let Some(&(_, noun)) = BARE_OWNERS.iter().find(|(bare, _)| token.is(bare)) {
+        out.push(Token { owner: true, ..Token::known(noun) });
     }
 }
 
-/// Verbs that begin a request, besides the words of grammar.
-const ASKING: &[&str] = &[
-    "list",
-    "name",
-    "write",
-    "translate",
-    "convert",
-    "calculate",
-    "summarize",
-    "summarise",
-    "suggest",
-    "recommend",
-    "find",
-    "create",
-    "generate",
-    "draw",
-    "please",
-    "hi",
-    "hello",
-    "hey",
-    "thanks",
-    "thank",
-    "let",
-    "act",
-    "turn",
-    "how",
-    "whats",
-    "wheres",
-    "hows",
-    "thats",
-    "dont",
-    "doesnt",
-    "didnt",
-    "isnt",
-    "arent",
-    "wasnt",
-    "werent",
-    "couldnt",
-    "shouldnt",
-    "wouldnt",
-    "cannot",
-];
-
-/// Whether capitals tell something: inside a sentence always ("remove Rust"), and at its start unless the word only asks.
-fn case_is_content(part: &str, starts_sentence: bool) -> bool {
-    use Class::{Connective, Degree, Filler, Intent, Modal, Negation, Preposition, Pronoun, Scope, Tense};
+/// Whether capitals tell something: inside a sentence and at its start alike, unless the word only asks, or has no
+/// other reading in lower case.
+fn case_is_content(part: &str, starts_sentence: bool, style: Style) -> bool {
     if part == "I" || !part.contains(char::is_uppercase) {
         return false;
     }
     let word = lower(part);
+    let slot = lexicon::slot(&word);
+    let grammar = slot.is_some_and(|slot| {
+        let verb = starts_sentence && slot.marks & (marks::VERB | marks::AMBIGUOUS_NAME) == marks::VERB;
+        verb || slot.marks & marks::ASKING != 0 || slot.sense.is_some_and(|sense| sense.class.is_grammar())
+    });
     let capital_only = !part.chars().skip(1).any(char::is_uppercase);
-    let asks = || {
-        ASKING.contains(&word.as_ref())
-            || lexicon::sense(&word).is_some_and(|sense| {
-                matches!(
-                    sense.class,
-                    Connective | Degree | Filler | Intent | Modal | Negation | Preposition | Pronoun | Scope | Tense
-                )
-            })
-    };
-    !(starts_sentence && capital_only && asks())
+    let flat = style != Style::Plain;
+    if grammar {
+        let article = matches!(part, "The" | "An");
+        return !(article || starts_sentence && capital_only || flat && !SHOUTED_NAMES.contains(&part));
+    }
+    !names::folds(part, &word, slot, flat)
 }
 
 /// Where case makes another word: `US` and `us`, the symbols `Co` and `CO`, the units `mW` and `MW` behind a number.
@@ -369,10 +404,16 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
     }
     let mut chars = part.chars();
     let symbol = part.len() == 2 && chars.next().is_some_and(char::is_uppercase) && chars.all(char::is_lowercase);
-    let known = || lexicon::slot(&lower(part)).is_some();
-    let counted = before.is_some_and(|last| last.class == Some(Class::Number) && !last.ends);
-    let unit = counted && part.len() <= 4 && part.contains(char::is_uppercase);
-    (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1))
+    let known = || lexicon::slot(&lower(part)).is_some_and(|slot| slot.is_known() || slot.marks & marks::ACRONYM != 0);
+    let counted = before.is_some_and(Token::counts);
+    let capital_only = part.len() > 2 && !part.chars().skip(1).any(char::is_uppercase); // July
+    let unit = counted
+        && part.len() <= 4
+        && part.contains(char::is_uppercase)
+        && (!capital_only || part.starts_with(char::is_lowercase));
+    let half = part == "AM"
+        && before.is_some_and(|last| matches!(last.class, Some(Class::Number | Class::Time)) && !last.ends);
+    (SHOUTED_NAMES.contains(&part) && !(starts_sentence && part.len() == 1) && !half)
         || (symbol && !starts_sentence && !known())
         || (unit
             && (part.ends_with('b')
@@ -405,11 +446,11 @@ fn push_contraction<'a>(head: &Token<'a>, tail: &str, out: &mut Vec<Token<'a>>) 
         _ => {
             let text = format!("{}'{tail}", head.text);
             let cased = head.cased.as_ref().map(|cased| Cow::Owned(format!("{cased}'{tail}")));
-            out.push(Token { text: text.into(), cased, ..head.clone() });
+            out.push(Token { proper: head.proper, cased, ..Token::word(text.into()) });
             return;
         }
     };
     let text = first.map_or_else(|| head.text.clone(), Cow::Owned);
-    out.push(Token { text, ..head.clone() });
-    out.push(Token::word(Cow::Borrowed(second)));
+    out.push(Token { proper: head.proper, cased: head.cased.clone(), ..Token::word(text) });
+    out.push(Token::known(second));
 }

@@ -20,10 +20,23 @@ pub(super) fn push_digits<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
         out.push(Token::value(Class::Time, time));
     } else if let Some(date) = numeric_date(core) {
         out.push(Token::value(Class::Date, date));
+    } else if let Some(&(_, word)) = NUMERONYMS.iter().find(|(short, _)| core.eq_ignore_ascii_case(short)) {
+        out.push(Token::known(word));
     } else {
         out.push(Token::value(Class::Literal, core));
     }
 }
+
+/// Abbreviations with a digit, and what they stand for.
+const NUMERONYMS: &[(&str, &str)] = &[
+    ("2fa", "two-factor-authentication"),
+    ("k8s", "kubernetes"),
+    ("i18n", "internationalization"),
+    ("l10n", "localization"),
+    ("a11y", "accessibility"),
+    ("e2e", "end-to-end"),
+    ("p2p", "peer-to-peer"),
+];
 
 /// `1,000` → `1000`, `-3`. Leading zeros make an id, not a number; a zero at the end stays, since 3.10 may be a version.
 fn number(core: &str) -> Option<Cow<'_, str>> {
@@ -50,7 +63,8 @@ fn with_unit(core: &str) -> Option<(Cow<'_, str>, &'static str)> {
         return Some((number(&core[symbol.len_utf8()..])?, unit));
     }
     let at = core.find(|c: char| c.is_alphabetic() || "%°€£".contains(c))?;
-    Some((number(&core[..at])?, lexicon::unit(&core[at..])?))
+    let amount = core[..at].strip_suffix('-').unwrap_or(&core[..at]); // a 3-day ticket
+    Some((number(amount)?, lexicon::unit(&core[at..])?))
 }
 
 /// `1st`, `22nd`.
@@ -127,27 +141,36 @@ pub(super) fn merge(tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
     if !tokens.iter().any(spelled) {
         return tokens;
     }
-    let numbers = merge_numbers(&tokens);
+    let mut numbers = if tokens.iter().any(spells) { merge_numbers(&tokens) } else { tokens };
     let mut out: Vec<Token<'_>> = Vec::with_capacity(numbers.len());
     let mut at = 0;
     while at < numbers.len() {
         if let Some((date, used)) = written_date(&numbers[at..]) {
             let ends = numbers[at + used - 1].ends;
+            if numbers[at].text.ends_with('.') && out.last().is_some_and(|last| last.is("the") && !last.ends) {
+                out.pop(); // the 3rd of March
+            }
             out.push(Token { ends, ..Token::value(Class::Date, date) });
             at += used;
             continue;
         }
-        let token = after_number(&numbers[at], &mut out);
+        let token = std::mem::replace(&mut numbers[at], Token::gone());
+        let token = after_number(token, &mut out);
         out.push(token);
         at += 1;
     }
     out
 }
 
+/// Whether the token is a number in words.
+fn spells(token: &Token<'_>) -> bool {
+    token.class.is_none() && token.class() == Class::Number
+}
+
 /// A token that a number before it turns into a unit or, together with it, into a time.
-fn after_number<'a>(token: &Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
+fn after_number<'a>(token: Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
     let counted = out.last().filter(|last| matches!(last.class, Some(Class::Number | Class::Time)) && !last.ends);
-    let (Some(last), None) = (counted, token.class) else { return token.clone() };
+    let (Some(last), None) = (counted, token.class) else { return token };
     if token.is_any(&["am", "pm"])
         && let Some(time) = half_day(&last.text, &token.text)
     {
@@ -157,7 +180,7 @@ fn after_number<'a>(token: &Token<'a>, out: &mut Vec<Token<'a>>) -> Token<'a> {
     let counts = last.class == Some(Class::Number);
     match lexicon::unit(token.written()).filter(|_| counts) {
         Some(unit) => Token { ends: token.ends, ..Token::value(Class::Unit, unit) },
-        None => token.clone(),
+        None => token,
     }
 }
 
@@ -238,7 +261,7 @@ fn merge_numbers<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
 /// The number that starts `tokens`, and how many tokens it takes; digits alone are left as they are.
 fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     let value = |token: &Token<'_>| -> Option<u64> {
-        match (token.class, token.sense) {
+        match (token.class, token.sense()) {
             (Some(Class::Number), _) => token.text.parse().ok(),
             (None, Some(sense)) if sense.class == Class::Number && token.cased.is_none() => sense.canon.parse().ok(),
             _ => None,
@@ -271,8 +294,17 @@ fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
         };
         used = step + 1;
     }
+    let sum = total.saturating_add(current);
+    if sum % 100 >= 20
+        && sum % 10 == 0
+        && let Some(last) = tokens.get(used).filter(|last| last.class.is_none() && !tokens[used - 1].ends)
+        && let Some(digit) = last.sense().filter(|sense| sense.class == Class::Number && sense.canon.len() == 2)
+        && let Some(digit) = digit.canon.strip_suffix('.').and_then(|digit| digit.parse::<u64>().ok())
+    {
+        return Some((format!("{}.", sum + digit), used + 1)); // twenty-first
+    }
     let plain = used == 1 && tokens[0].class.is_some();
-    (!plain).then(|| (total.saturating_add(current).to_string(), used))
+    (!plain).then(|| (sum.to_string(), used))
 }
 
 #[cfg(test)]
@@ -283,7 +315,7 @@ mod tests {
 
     /// The values of a text, in canonical form.
     fn values(text: &str) -> Vec<String> {
-        let merged = merge(rewrite::phrases(&tokens(text)));
+        let merged = merge(rewrite::phrases(tokens(text), false));
         merged
             .iter()
             .filter(|token| token.class.is_some())

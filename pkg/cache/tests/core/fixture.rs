@@ -16,13 +16,13 @@ pub(crate) const HOUR_MS: u64 = 3_600_000;
 pub(crate) const SECRET: [u8; 32] = [42; 32];
 pub(crate) const FLOOR: f32 = 0.9;
 
-pub(crate) const POACH: &str = "How do I poach an egg in aluminium foil?";
-/// Another spelling than [`POACH`], the same question to every gate, similarity 0.95.
-pub(crate) const POACH_SPELLED: &str = "How do I poach an egg in aluminum foil?";
+pub(crate) const POACH: &str = "How do I poach an egg in a shop?";
+/// A near synonym in [`POACH`], the same question to every gate, similarity 0.95.
+pub(crate) const POACH_SPELLED: &str = "How do I poach an egg in a store?";
 /// The words of [`POACH`] to the same-words tier.
-pub(crate) const POACH_POLITE: &str = "Hi! How do I poach an egg in aluminium foil? Thanks";
+pub(crate) const POACH_POLITE: &str = "Hi! How do I poach an egg in a shop? Thanks";
 /// Near [`POACH`], but another question.
-pub(crate) const BOIL: &str = "How do I boil an egg in aluminium foil?";
+pub(crate) const BOIL: &str = "How do I boil an egg in a shop?";
 
 pub(crate) const EVERYTHING: ReadPolicy =
     ReadPolicy { exact: true, semantic: true, floor: None, shadow: false, max_age_ms: None };

@@ -78,7 +78,7 @@ async fn another_question_is_a_miss_that_names_the_gate_and_can_be_filled() {
     assert_eq!(missed.decision.refused_by, Some("words"));
     let fresh = entry(home, BOIL);
     replica.cache.insert(std::sync::Arc::new(fresh.clone()), missed.prepared);
-    assert_eq!(semantic(&replica.ask(&home, "how do I boil an egg in aluminium foil").await), Some(fresh.id));
+    assert_eq!(semantic(&replica.ask(&home, "how do I boil an egg in a shop").await), Some(fresh.id));
 }
 
 #[tokio::test]

@@ -1,0 +1,54 @@
+//! Whether a place has something is whether it is there; what it costs is asked in several ways.
+//!
+//! "When does the fair open" is not here: it may ask for the day, and "what time" for the hour.
+
+use super::super::lexicon::Class;
+use super::super::token::Token;
+
+/// "is there a pool at the hotel" → "does the hotel have a pool".
+pub(super) fn has(tokens: &mut Vec<Token<'_>>) {
+    if !super::begins(tokens, &["is", "there"]) || !super::one_clause(tokens) {
+        return;
+    }
+    let Some(at) = tokens.iter().position(|token| token.is_any(&["at", "in"])) else { return };
+    let (thing, place) = (&tokens[2..at], &tokens[at + 1..]);
+    let noun = |token: &Token<'_>| super::noun(token) && !token.owner;
+    let named = |side: &[Token<'_>], articles: &[&str]| {
+        side.len() > 1 && side[0].is_any(articles) && side[1..].iter().all(noun)
+    };
+    if named(thing, &["a", "an"]) && named(place, &["the"]) {
+        let ends = tokens.last().is_some_and(|last| last.ends);
+        let mut asked = vec![Token::known("does")];
+        asked.extend(place.iter().cloned());
+        asked.push(Token::known("have"));
+        asked.extend(thing.iter().cloned());
+        for token in &mut asked {
+            token.ends = false;
+        }
+        if let Some(last) = asked.last_mut() {
+            last.ends = ends;
+        }
+        *tokens = asked;
+    }
+}
+
+/// "what is the cost of X", "what does X cost" → "how-much does X cost".
+pub(super) fn cost(tokens: &mut Vec<Token<'_>>) {
+    let plain = |token: &Token<'_>| {
+        !token.ends && (super::noun(token) || matches!(token.class(), Class::Filler | Class::Preposition))
+    };
+    let last = tokens.len() - 1;
+    if super::begins(tokens, &["what", "is", "the", "cost", "of"]) {
+        if tokens[5..last].iter().all(plain) && plain(&Token { ends: false, ..tokens[last].clone() }) {
+            super::replace(tokens, 0, 5, &["how-much", "does"]);
+            let ends = tokens.last_mut().is_some_and(|last| std::mem::take(&mut last.ends));
+            tokens.push(Token { ends, ..Token::known("cost") });
+        }
+    } else if tokens[last].is("cost")
+        && (super::begins(tokens, &["what", "does"]) || super::begins(tokens, &["what", "do"]))
+        && last > 2
+        && tokens[2..last].iter().all(plain)
+    {
+        super::replace(tokens, 0, 1, &["how-much"]);
+    }
+}

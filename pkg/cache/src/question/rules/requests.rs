@@ -1,0 +1,52 @@
+//! Asking for a number of things is one request, whatever its verb; and who asks is the one to be answered.
+
+use super::super::lexicon::Class;
+use super::super::token::Token;
+
+/// "name three rivers", "give me three rivers" → "list three rivers"; "write me a poem" → "write a poem". Without a number
+/// the verbs differ: one names a ship otherwise than one lists it.
+pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
+    addressed(tokens);
+    let Some(verb) = tokens.first().filter(|verb| verb.is_any(&["list", "name", "give", "tell", "provide"])) else {
+        return;
+    };
+    let me = usize::from(tokens.get(1).is_some_and(|next| next.is("me")));
+    let counted = tokens.get(1 + me).is_some_and(|next| next.class() == Class::Number && !next.text.ends_with('.'));
+    if counted && !verb.ends && tokens.len() > 2 + me {
+        super::replace(tokens, 0, 1 + me, &["list"]);
+    }
+}
+
+/// Drops the asker from a request: "for me" and "to me" at its end, "me" behind "write".
+fn addressed(tokens: &mut Vec<Token<'_>>) {
+    let Some(first) = tokens.first() else { return };
+    if !first.is_any(&["list", "name", "give", "write", "explain", "describe", "summarize", "tell", "translate"]) {
+        return;
+    }
+    if let [_, .., relation, asker] = tokens.as_slice()
+        && asker.is("me")
+        && tokens.len() > 3
+        && (relation.is("for") || relation.is("to") && first.is_any(&["explain", "describe"]))
+        && super::one_clause(tokens)
+    {
+        tokens.truncate(tokens.len() - 2);
+    }
+    if tokens.len() > 3 && tokens[0].is("write") && tokens[1].is("me") && tokens[2].is_any(&["a", "an"]) {
+        tokens.remove(1);
+    }
+}
+
+/// "calculate 15 % of 40" → "what is 15 % of 40": a bare term has one value, however it is asked for.
+pub(super) fn calculated(tokens: &mut Vec<Token<'_>>) {
+    let term = |token: &Token<'_>| {
+        token.class == Some(Class::Number)
+            || token.class() == Class::Unit
+            || token.is_any(&["of", "times", "plus", "minus", "squared", "cubed"])
+            || token.class == Some(Class::Literal)
+    };
+    let Some((verb, rest)) = tokens.split_first() else { return };
+    let asks = verb.is_any(&["calculate", "compute", "evaluate"]) && !verb.ends && verb.cased.is_none();
+    if asks && rest.len() > 1 && rest[0].class == Some(Class::Number) && rest.iter().all(term) {
+        super::replace(tokens, 0, 1, &["what", "is"]);
+    }
+}
