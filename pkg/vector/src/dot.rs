@@ -8,7 +8,7 @@ pub(crate) const LANES: usize = 32;
 
 /// Sets `out[i]` to the dot product of row `i` and `query`.
 ///
-/// The caller keeps elements within ±127 and rows within `matrix::MAX_DIMS`, so that no sum leaves an i32.
+/// The caller keeps elements within ±127 and rows within `quantised::MAX_DIMS`, so that no sum leaves an i32.
 pub(crate) fn dots(rows: &[i8], query: &[i16], out: &mut [i32]) {
     assert!(
         query.len().is_multiple_of(LANES) && rows.len() == out.len() * query.len(),
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_largest_sums_stay_exact() {
-        let wide = crate::matrix::MAX_DIMS;
+        let wide = crate::quantised::MAX_DIMS;
         let (rows, query) = (vec![-127i8; wide], vec![127i16; wide]);
         let mut out = [0];
         dots(&rows, &query, &mut out);

@@ -73,7 +73,12 @@ impl StaticEncoder {
         for row in self.pieces(text)? {
             self.table.add_row(row as usize, &mut sum);
         }
-        let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+        // Sixteen sums side by side: a single one would wait for each addition.
+        let mut squares = [0.0f32; 16];
+        for part in sum.as_chunks::<16>().0 {
+            squares.iter_mut().zip(part).for_each(|(square, x)| *square += x * x);
+        }
+        let norm = squares.iter().sum::<f32>().sqrt();
         if norm == 0.0 {
             return Err(EncodeFault::Empty);
         }

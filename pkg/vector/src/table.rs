@@ -3,6 +3,7 @@
 //! Little endian: `"SEMB1\0\0\0"`, u32 rows, u32 dimensions, u32 vocabulary bytes, u32 0, f16 scale\[rows\],
 //! i8 row\[rows × dimensions\], vocabulary text (one token a line, the line's number is the row). Nothing follows.
 
+use crate::accumulate::add_scaled;
 use half::f16;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -96,11 +97,8 @@ impl Table {
 
     /// Adds row `row` to `sum`, which has as many elements as the table has dimensions.
     pub(crate) fn add_row(&self, row: usize, sum: &mut [f32]) {
-        let scale = self.scales[row];
-        let row = &self.bytes[self.rows.clone()][row * self.dims..][..self.dims];
-        for (sum, &byte) in sum.iter_mut().zip(row) {
-            *sum += scale * f32::from(byte.cast_signed());
-        }
+        let bytes = &self.bytes[self.rows.start + row * self.dims..][..self.dims];
+        add_scaled(bytes, self.scales[row], sum);
     }
 }
 
