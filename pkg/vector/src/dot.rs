@@ -88,13 +88,15 @@ mod tests {
             chunks in 1usize..9,
             count in 0usize..70,
             seed in prop::collection::vec(-127i8..=127, 131),
+            (skip, shift) in (0usize..LANES, 0usize..LANES), // every alignment
         ) {
             let wide = chunks * LANES;
-            let rows: Vec<i8> = seed.iter().cycle().step_by(3).take(count * wide).copied().collect();
-            let query: Vec<i16> = seed.iter().rev().cycle().take(wide).map(|&x| i16::from(x)).collect();
+            let rows: Vec<i8> = seed.iter().cycle().step_by(3).take(skip + count * wide).copied().collect();
+            let query: Vec<i16> = seed.iter().rev().cycle().take(shift + wide).map(|&x| i16::from(x)).collect();
             let (mut chosen, mut plain) = (vec![0; count], vec![0; count]);
-            dots(&rows, &query, &mut chosen);
-            scalar(&rows, &query, &mut plain);
+            let (rows, query) = (&rows[skip..], &query[shift..]);
+            dots(rows, query, &mut chosen);
+            scalar(rows, query, &mut plain);
             prop_assert_eq!(chosen, plain);
         }
     }
