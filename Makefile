@@ -3,7 +3,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo demo-up demo-down build check check-deploy test soak bench clean
+.PHONY: help demo demo-up demo-down build check check-deploy test soak bench static-table clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -38,6 +38,9 @@ soak: ## the long counts: more cases a property, optimised, and 20 kills under l
 bench: ## micro-benchmarks, and a manifest of matched runs in loadtest/manifests
 	$(CARGO) bench --workspace --locked --benches
 	@$(PYTHON) deploy/bench.py
+
+static-table: ## make the embedded encoder's table again, from its pinned sources (ten minutes; needs npm)
+	@$(PYTHON) tools/static-table/build.py
 
 clean: demo-down ## remove what was built and what the demo left
 	$(CARGO) clean

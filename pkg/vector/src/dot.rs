@@ -8,7 +8,7 @@ pub(crate) const LANES: usize = 32;
 
 /// Sets `out[i]` to the dot product of row `i` and `query`.
 ///
-/// The caller keeps elements within ±127 and rows within `matrix::MAX_DIMS`, so that no sum leaves an i32.
+/// The caller keeps elements within ±127 and rows within `quantised::MAX_DIMS`, so that no sum leaves an i32.
 pub(crate) fn dots(rows: &[i8], query: &[i16], out: &mut [i32]) {
     assert!(
         query.len().is_multiple_of(LANES) && rows.len() == out.len() * query.len(),
@@ -88,20 +88,22 @@ mod tests {
             chunks in 1usize..9,
             count in 0usize..70,
             seed in prop::collection::vec(-127i8..=127, 131),
+            (skip, shift) in (0usize..LANES, 0usize..LANES), // every alignment
         ) {
             let wide = chunks * LANES;
-            let rows: Vec<i8> = seed.iter().cycle().step_by(3).take(count * wide).copied().collect();
-            let query: Vec<i16> = seed.iter().rev().cycle().take(wide).map(|&x| i16::from(x)).collect();
+            let rows: Vec<i8> = seed.iter().cycle().step_by(3).take(skip + count * wide).copied().collect();
+            let query: Vec<i16> = seed.iter().rev().cycle().take(shift + wide).map(|&x| i16::from(x)).collect();
             let (mut chosen, mut plain) = (vec![0; count], vec![0; count]);
-            dots(&rows, &query, &mut chosen);
-            scalar(&rows, &query, &mut plain);
+            let (rows, query) = (&rows[skip..], &query[shift..]);
+            dots(rows, query, &mut chosen);
+            scalar(rows, query, &mut plain);
             prop_assert_eq!(chosen, plain);
         }
     }
 
     #[test]
     fn the_largest_sums_stay_exact() {
-        let wide = crate::matrix::MAX_DIMS;
+        let wide = crate::quantised::MAX_DIMS;
         let (rows, query) = (vec![-127i8; wide], vec![127i16; wide]);
         let mut out = [0];
         dots(&rows, &query, &mut out);

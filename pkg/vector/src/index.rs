@@ -1,6 +1,7 @@
-//! Exact vector search by scanning the rows of one place.
+//! Vector search by scanning the rows of one place.
 
-use crate::matrix::{Matrix, Quantised};
+use crate::matrix::Matrix;
+use crate::quantised::Quantised;
 use ahash::RandomState;
 use parking_lot::RwLock;
 use signet_cache::{Neighbour, Place, VectorIndex};
@@ -20,9 +21,12 @@ const NOTHING: u64 = u64::MAX;
 /// A vector that is empty, zero, not finite, over 16,384 long, or of another length than its place's first one is not
 /// stored and finds nothing. Similarities are of int8-rounded vectors: off from f32 by under 0.01, and 1 for equal ones.
 ///
-/// A vector of 256 dimensions takes about 450 bytes (256 the row, 4 its length, 16 + 8 id and age, about 30 the id's map
-/// entry, about 130 its place in the order): 10,000 are 4.5 MB, up to 7 MB just after the arrays have doubled. A place
-/// costs about 600 bytes more.
+/// From 4,096 vectors in a place, a search reads one-bit codes first and scores what is near by them: at least 99 of 100
+/// neighbours over the floor are found (`tests/recall.rs`), and what is found is scored as everywhere.
+///
+/// A vector of 256 dimensions takes about 500 bytes (256 the row, 32 its code, 4 its length, 16 + 8 id and age, about 40
+/// the id's place in the tree, about 120 its place in the order), and no insert moves more than one chunk of 1,024 rows.
+/// A place costs about 600 bytes more.
 pub struct FlatIndex {
     shards: Vec<Shard>,
     hasher: RandomState,

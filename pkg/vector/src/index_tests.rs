@@ -280,3 +280,60 @@ fn a_place_that_shrinks_keeps_its_rows_right() {
         assert_eq!(found[0].id, entry(id.into()));
     }
 }
+
+/// Rows over the first chunk and over the number from which codes are scanned.
+const MANY: u16 = 5000;
+
+#[test]
+fn a_large_place_finds_each_of_its_rows_through_inserts_removals_and_replacements() {
+    let (index, mut noise) = (FlatIndex::new(10_000), Noise(9));
+    let mut rows: Vec<Vec<f32>> = (0..MANY).map(|_| noise.vector(64)).collect();
+    for (id, row) in (0..).zip(&rows) {
+        index.insert(&place(0), entry(id), row);
+    }
+    for id in (0..MANY).step_by(7) {
+        index.remove(&place(0), entry(id.into()));
+    }
+    for id in (1..MANY).step_by(5) {
+        rows[usize::from(id)] = noise.vector(64);
+        index.insert(&place(0), entry(id.into()), &rows[usize::from(id)]);
+    }
+    for id in 0..MANY {
+        let found = index.nearest(&place(0), &rows[usize::from(id)], 1, 0.9999);
+        let expected = (id % 7 != 0 || id % 5 == 1).then(|| entry(id.into()));
+        assert_eq!(found.first().map(|n| n.id), expected, "{id}");
+    }
+}
+
+#[test]
+fn what_a_large_place_returns_is_scored_like_in_a_small_one_and_never_under_the_floor() {
+    let (index, mut noise) = (FlatIndex::new(10_000), Noise(11));
+    let rows: Vec<Vec<f32>> = (0..MANY).map(|_| noise.vector(64)).collect();
+    for (id, row) in (0..).zip(&rows) {
+        index.insert(&place(0), entry(id), row);
+    }
+    let mut seen = 0;
+    for row in rows.iter().take(300) {
+        let query: Vec<f32> = row.iter().map(|x| x + noise.next()).collect();
+        let all = index.nearest(&place(0), &query, 9999, 0.6);
+        for found in index.nearest(&place(0), &query, 5, 0.6) {
+            assert!(all.contains(&found), "{found:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn a_crowd_of_equals_keeps_the_exact_answer_in_front() {
+    let (index, mut noise) = (FlatIndex::new(10_000), Noise(13));
+    let centre = noise.vector(64);
+    for id in 0..u64::from(MANY) {
+        let near: Vec<f32> = centre.iter().map(|x| x + 0.2 * noise.next()).collect();
+        index.insert(&place(0), entry(id), &near);
+    }
+    index.insert(&place(0), entry(99_999), &centre);
+    index.insert(&place(0), entry(0), &noise.vector(64)); // so that it is not the last either
+    let found = index.nearest(&place(0), &centre, 8, 0.9);
+    assert_eq!((found[0].id, found.len()), (entry(99_999), 8));
+}

@@ -1,8 +1,10 @@
-//! The SEMB1 file: int8 rows with a half-precision scale each, and the vocabulary that names them.
+//! The SEMB1 file: rows of small integers with a half-precision scale each, and the vocabulary that names them.
 //!
-//! Little endian: `"SEMB1\0\0\0"`, u32 rows, u32 dimensions, u32 vocabulary bytes, u32 0, f16 scale\[rows\],
-//! i8 row\[rows × dimensions\], vocabulary text (one token a line, the line's number is the row). Nothing follows.
+//! Little endian: `"SEMB1\0\0\0"`, u32 rows, u32 dimensions, u32 vocabulary bytes, u32 bits (0: 8 an element, or 4),
+//! f16 scale\[rows\], row\[rows\] (a byte an element, or two elements a byte as in [`Packing::Nibbles`]), vocabulary text
+//! (one token a line, the line's number is the row). Nothing follows.
 
+use crate::accumulate::{Packing, add_scaled};
 use half::f16;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -52,7 +54,8 @@ pub(crate) struct Table {
     scales: Vec<f32>,
     rows: Range<usize>,
     vocab: Range<usize>,
-    dims: usize,
+    stride: usize,
+    packing: Packing,
 }
 
 impl Table {
@@ -61,27 +64,29 @@ impl Table {
         let found = bytes.len() as u64;
         let header = bytes.get(..HEADER).filter(|h| h.starts_with(MAGIC)).ok_or(TableFault::Magic)?;
         let field = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-        let (rows, wide, text, reserved) = (field(8), field(12), field(16), field(20));
-        if reserved != 0 {
-            return Err(TableFault::Magic);
-        }
+        let (rows, wide, text, bits) = (field(8), field(12), field(16), field(20));
         if rows == 0 || wide as usize != dims {
             return Err(TableFault::Shape { rows, dims: wide });
         }
+        let (packing, stride) = match bits {
+            0 => (Packing::Bytes, dims),
+            4 if dims.is_multiple_of(2) => (Packing::Nibbles, dims / 2),
+            _ => return Err(TableFault::Magic),
+        };
         // rows · dims < 2^64 and the rest is under 2^35, so only a sum at the very top could wrap.
-        let body = u64::from(rows) * u64::from(wide);
+        let body = u64::from(rows) * stride as u64;
         let expected = body.saturating_add(HEADER as u64 + u64::from(rows) * 2 + u64::from(text));
         if expected != found {
             return Err(TableFault::Size { expected, found });
         }
         let rows_from = HEADER + rows as usize * 2; // cannot wrap: it lies inside `bytes`
-        let vocab_from = rows_from + rows as usize * dims;
+        let vocab_from = rows_from + rows as usize * stride;
         let scales = scales(&bytes[HEADER..rows_from])?;
         let (rows, vocab) = (rows_from..vocab_from, vocab_from..bytes.len());
         if std::str::from_utf8(&bytes[vocab.clone()]).is_err() {
             return Err(TableFault::Vocabulary { reason: "is not UTF-8" });
         }
-        Ok(Self { bytes, scales, rows, vocab, dims })
+        Ok(Self { bytes, scales, rows, vocab, stride, packing })
     }
 
     /// Number of rows.
@@ -96,11 +101,8 @@ impl Table {
 
     /// Adds row `row` to `sum`, which has as many elements as the table has dimensions.
     pub(crate) fn add_row(&self, row: usize, sum: &mut [f32]) {
-        let scale = self.scales[row];
-        let row = &self.bytes[self.rows.clone()][row * self.dims..][..self.dims];
-        for (sum, &byte) in sum.iter_mut().zip(row) {
-            *sum += scale * f32::from(byte.cast_signed());
-        }
+        let bytes = &self.bytes[self.rows.start + row * self.stride..][..self.stride];
+        add_scaled(bytes, self.packing, self.scales[row], sum);
     }
 }
 

@@ -35,7 +35,9 @@ impl<'a> Tokeniser<'a> {
     /// The rows of the pieces of `prompt`, in order; at least one, at most [`MAX_PIECES`].
     pub(crate) fn run(mut self, prompt: &str) -> Result<Vec<u32>, EncodeFault> {
         for c in prompt.chars() {
-            if c.is_ascii() {
+            if c.is_ascii_alphanumeric() {
+                self.push(c.to_ascii_lowercase())?;
+            } else if c.is_ascii() {
                 self.plain(c.to_ascii_lowercase())?;
             } else {
                 self.decomposed(c)?;

@@ -19,8 +19,10 @@ pub(crate) enum Position {
     Tail,
 }
 
+/// A token as the table holds it: all but its text, so that a look-up reads two places in memory.
 #[derive(Debug, Clone, Copy)]
 struct Token {
+    row: u32,
     start: u32,
     len: u16,
     position: Position,
@@ -28,8 +30,7 @@ struct Token {
 
 /// An index over the vocabulary text; the text itself stays where it is and is passed to every call.
 pub(crate) struct Vocab {
-    tokens: Vec<Token>,
-    rows: HashTable<u32>,
+    tokens: HashTable<Token>,
     hasher: RandomState,
     longest: usize,
 }
@@ -38,12 +39,8 @@ impl Vocab {
     /// Reads one token a line, the line's number being the row.
     pub(crate) fn parse(text: &[u8], rows: usize) -> Result<Self, TableFault> {
         let [a, b, c, d] = SEEDS;
-        let mut vocab = Self {
-            tokens: Vec::with_capacity(rows),
-            rows: HashTable::with_capacity(rows),
-            hasher: RandomState::with_seeds(a, b, c, d),
-            longest: 0,
-        };
+        let mut vocab =
+            Self { tokens: HashTable::with_capacity(rows), hasher: RandomState::with_seeds(a, b, c, d), longest: 0 };
         let lines = text.strip_suffix(b"\n").unwrap_or(text).split(|&byte| byte == b'\n');
         for line in lines {
             vocab.add(text, line)?;
@@ -67,23 +64,18 @@ impl Vocab {
         let start = piece.as_ptr() as usize - text.as_ptr() as usize;
         let start = u32::try_from(start).expect("the vocabulary's size is a u32 in the file");
         let row = u32::try_from(self.tokens.len()).expect("tokens are fewer than the text's bytes");
-        self.tokens.push(Token { start, len, position });
-        let Self { tokens, rows, hasher, .. } = self;
-        let hash = hasher.hash_one((piece, position));
-        let rehash =
-            |&row: &u32| hasher.hash_one((piece_of(text, tokens[row as usize]), tokens[row as usize].position));
-        rows.insert_unique(hash, row, rehash);
+        let Self { tokens, hasher, .. } = self;
+        let hash = |token: &Token| hasher.hash_one((piece_of(text, *token), token.position));
+        let token = Token { row, start, len, position };
+        tokens.insert_unique(hash(&token), token, hash);
         self.longest = self.longest.max(piece.len());
         Ok(())
     }
 
     /// The row of `piece` at `position`. `text` is the vocabulary that was parsed.
     pub(crate) fn row(&self, text: &[u8], piece: &[u8], position: Position) -> Option<u32> {
-        let same = |&row: &u32| {
-            let token = self.tokens[row as usize];
-            token.position == position && piece_of(text, token) == piece
-        };
-        self.rows.find(self.hasher.hash_one((piece, position)), same).copied()
+        let same = |token: &Token| token.position == position && piece_of(text, *token) == piece;
+        self.tokens.find(self.hasher.hash_one((piece, position)), same).map(|token| token.row)
     }
 
     /// Bytes of the longest piece.
