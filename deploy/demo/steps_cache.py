@@ -54,7 +54,8 @@ def semantic(demo):
 
 
 def vector(demo):
-    asked, again = "What colour is a ruby?", "What color is a ruby?"
+    asked = "How much does a taxi from Oslo airport to the city centre of Oslo cost?"
+    again = asked.replace("taxi", "cab")
     with demo.upstream_calls(1):
         source = answered(demo.alice.ask(asked), cache="MISS")
     with demo.upstream_calls(0):

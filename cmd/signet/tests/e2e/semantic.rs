@@ -114,8 +114,7 @@ fn a_caller_may_leave_semantic_answers_out_and_cannot_make_them_easier() {
 fn a_caller_may_raise_the_floor_above_what_a_neighbour_reaches() {
     let mock = mock();
     let gateway = Setup::on(&mock).set("semantic.similarity_min", "0.8").start();
-    let (stored, near) =
-        ("How do I analyse the behaviour of a traveller?", "How do I analyze the behavior of a traveler?");
+    let (stored, near) = ("How do I choose a lawyer in a small town?", "How do I select an attorney in a small town?");
     gateway.chat(&chat(stored), &[]).is(200, "MISS");
     let hit = gateway.chat(&chat(near), &[]);
     hit.is(200, "SEMANTIC");

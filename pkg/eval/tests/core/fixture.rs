@@ -6,15 +6,15 @@ use signet_testkit::{BruteForceIndex, TableEmbedder};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const POACH: &str = "How do I poach an egg in aluminium foil?";
+pub(crate) const POACH: &str = "How do I poach an egg in a small apartment?";
 /// Another spelling, the same to every gate, similarity 0.95.
-pub(crate) const SPELLED: &str = "How do I poach an egg in aluminum foil?";
+pub(crate) const SPELLED: &str = "How do I poach an egg in a small flat?";
 /// The same words.
-pub(crate) const POLITE: &str = "Hi! How do I poach an egg in aluminium foil? Thanks";
+pub(crate) const POLITE: &str = "Hi! How do I poach an egg in a small apartment? Thanks";
 /// Nearer than [`SPELLED`], and another question.
-pub(crate) const BOIL: &str = "How do I boil an egg in aluminium foil?";
+pub(crate) const BOIL: &str = "How do I boil an egg in a small apartment?";
 /// Passes no gate for numbers.
-pub(crate) const TWO: &str = "How do I poach 2 eggs in aluminium foil?";
+pub(crate) const TWO: &str = "How do I poach 2 eggs in a small apartment?";
 
 pub(crate) const OPTIONS: Options = Options {
     replay: false,
