@@ -21,6 +21,8 @@ pub struct Config {
     pub ttl: Duration,
     /// Longest lifetime that a caller can ask for.
     pub ttl_max: Duration,
+    /// Lifetime of the answer to a question whose answer soon changes, unless the caller asks for another.
+    pub volatile_ttl: Duration,
     /// Memory of the in-process layer, in bytes.
     pub l1_max_bytes: u64,
     /// Largest entry kept, in bytes.

@@ -132,6 +132,8 @@ pub struct Cache {
     pub ttl: Duration,
     /// Longest lifetime a caller can ask for.
     pub ttl_max: Duration,
+    /// Lifetime of the answer to a question whose answer soon changes; zero: not kept.
+    pub volatile_ttl: Duration,
     /// How long a lookup may take before it is a miss.
     pub lookup_timeout: Duration,
     /// Size of the cache in process.

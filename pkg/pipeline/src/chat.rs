@@ -14,7 +14,7 @@ use http::Method;
 use http::uri::PathAndQuery;
 use sha2::{Digest, Sha256};
 use signet_cache::{
-    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Stored,
+    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Question, Stored,
 };
 use signet_lineage::{CacheFacts, Outcome, Relation};
 use signet_openai::{BadRequest, ChatRequest, EmbeddingsRequest};
@@ -30,6 +30,8 @@ struct Plan<'a> {
     route: Route,
     controls: Controls,
     rules: RouteRules,
+    /// The last user text.
+    text: &'a str,
     partition: Partition,
     key: CacheKey,
     question: Result<&'a str, &'static str>,
@@ -140,7 +142,7 @@ impl Pipeline {
         head: &Head,
         model: &str,
         shape: [u8; 32],
-        last_text: &str,
+        last_text: &'a str,
     ) -> Result<Plan<'a>, Fault> {
         let started = Instant::now();
         let unknown = || Fault::UnknownModel { model: model.to_owned() };
@@ -159,7 +161,7 @@ impl Pipeline {
         let key = CacheKey::derive(&partition, last_text.as_bytes());
         self.parts.metrics.step(Step::Parse, started.elapsed());
         let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
-        Ok(Plan { route, controls, rules, partition, key, question: Err("operation") })
+        Ok(Plan { route, controls, rules, text: last_text, partition, key, question: Err("operation") })
     }
 
     /// Asks the caches. A broken cache is a miss.
@@ -450,7 +452,10 @@ fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss
         return None;
     }
     let config = pipeline.parts.cache.config();
-    let ttl = plan.controls.ttl.unwrap_or(config.ttl).min(config.ttl_max);
+    // What is ready for the semantic layer was read already, and is not about now.
+    let volatile = || miss.prepared.is_none() && Question::is_volatile(plan.text);
+    let usual = || if volatile() { config.volatile_ttl.min(config.ttl) } else { config.ttl };
+    let ttl = plan.controls.ttl.unwrap_or_else(usual).min(config.ttl_max);
     let question = plan.question.ok().map(str::to_owned).zip(miss.prepared);
     let origin = Origin { model: exchange.asked.as_str().into(), namespace: plan.controls.namespace.as_str().into() };
     (!ttl.is_zero()).then_some(Filling { partition: plan.partition, key: plan.key, ttl, origin, question })

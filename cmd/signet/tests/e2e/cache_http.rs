@@ -251,3 +251,20 @@ fn embeddings_are_cached_exactly() {
     assert_eq!(mock.counts().by_path[EMBEDDINGS], 2);
     assert!(!mock.counts().by_path.contains_key(CHAT));
 }
+
+#[test]
+fn an_answer_about_now_is_kept_for_a_moment_only_unless_the_caller_says_how_long() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let kept = |prompt: &str, headers: &[(&str, &str)]| {
+        gateway.chat(&chat(prompt), headers).is(200, "MISS");
+        let hit = gateway.chat(&chat(prompt), &[]);
+        hit.is(200, "EXACT");
+        let status = hit.need("cache-status").to_owned();
+        status.rsplit_once("ttl=").and_then(|(_, ttl)| ttl.parse::<u64>().ok()).expect("a lifetime")
+    };
+    assert!(kept("What is the weather in Oslo today?", &[]) <= 60);
+    assert!(kept("And what is it there today?", &[]) <= 60, "whatever else keeps it from the semantic cache");
+    assert!(kept("What is a barometer?", &[]) > 3_000);
+    assert!(kept("What is the weather in Bergen today?", &[("X-Cache-TTL", "900")]) > 800);
+}

@@ -175,7 +175,7 @@ fn action(tokens: &[Token<'_>]) -> bool {
 }
 
 /// Whether the answer changes within hours or days.
-fn volatile(tokens: &[Token<'_>]) -> bool {
+pub(super) fn volatile(tokens: &[Token<'_>]) -> bool {
     const PAIRS: &[(&[&str], &[&str])] = &[
         (
             &["this", "last", "next", "past", "coming"],

@@ -54,6 +54,13 @@ impl Question {
         Self::without(text, None)
     }
 
+    /// Whether the answer to `text` changes within hours or days: today's weather, the latest version, a price. Only the
+    /// first [`MAX_BYTES`] are looked at.
+    pub fn is_volatile(text: &str) -> bool {
+        let text = straightened(&text[..text.floor_char_boundary(MAX_BYTES)]);
+        eligible::volatile(&token::tokens(&text))
+    }
+
     /// Reads `text` without one of the rules, so that tests can show what it is for.
     fn without(text: &str, rule: Option<&str>) -> Result<Self, Ineligible> {
         let text = straightened(text);

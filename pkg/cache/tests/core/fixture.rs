@@ -86,6 +86,7 @@ pub(crate) fn embedder() -> TableEmbedder {
 pub(crate) const CONFIG: Config = Config {
     ttl: Duration::from_hours(1),
     ttl_max: Duration::from_hours(24),
+    volatile_ttl: Duration::from_mins(1),
     l1_max_bytes: 1 << 20,
     max_entry_bytes: 1 << 14,
 };

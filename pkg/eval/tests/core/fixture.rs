@@ -31,6 +31,7 @@ pub(crate) fn setup(mode: Mode, floor: f32) -> Setup {
         cache: Config {
             ttl: Duration::from_hours(1),
             ttl_max: Duration::from_hours(24),
+            volatile_ttl: Duration::from_mins(1),
             l1_max_bytes: 1 << 20,
             max_entry_bytes: 1 << 14,
         },

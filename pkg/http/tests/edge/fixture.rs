@@ -138,7 +138,13 @@ pub(crate) async fn error(answer: Response<Body>) -> Value {
 fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
     let keys = Arc::new(Keyring::new(Arc::new(MemoryKeyStore::default()), [7; 32]));
     let hour = Duration::from_hours(1);
-    let bounds = signet_cache::Config { ttl: hour, ttl_max: hour, l1_max_bytes: 1 << 20, max_entry_bytes: 1 << 16 };
+    let bounds = signet_cache::Config {
+        ttl: hour,
+        ttl_max: hour,
+        volatile_ttl: hour,
+        l1_max_bytes: 1 << 20,
+        max_entry_bytes: 1 << 16,
+    };
     let (clock, metrics) = (app.clock.clone(), app.metrics.clone());
     Pipeline::new(Parts {
         settings: Settings {
