@@ -10,6 +10,7 @@ mod replay;
 mod report;
 mod segment;
 mod stats;
+mod stream;
 mod target;
 mod wire;
 

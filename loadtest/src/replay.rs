@@ -19,6 +19,7 @@ use crate::check;
 use crate::client::Client;
 use crate::prompts::Question;
 use crate::questions::GROUPS;
+use crate::stream::Stream;
 use crate::target::Target;
 
 /// Flags of `signet-load replay`.
@@ -42,6 +43,13 @@ pub(crate) struct Flags {
     /// Exit with 1 if a smaller share of the answers were hits (EXACT or SEMANTIC).
     #[arg(long, value_name = "SHARE", default_value_t = 0.25)]
     min_hit_rate: f64,
+    /// Ask these questions instead, as fast as they are answered: JSON lines of `text` and `cluster`, from
+    /// tools/replay-stream. Behind the gateway has to stand `signet-mock`.
+    #[arg(long, value_name = "FILE")]
+    stream: Option<PathBuf>,
+    /// With `--stream`: exit with 1 if the upper 95 % bound of the wrong share of semantic hits is over this.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    max_false_share: f64,
     /// Give up on an answer after this long.
     #[arg(long, value_name = "S", default_value_t = 60)]
     timeout_s: u64,
@@ -122,6 +130,13 @@ pub(crate) async fn run(flags: &Flags) -> anyhow::Result<bool> {
         "rate, duration and concurrency must be above 0"
     );
     let target = Target::new(&flags.target, flags.ca.as_deref())?.with_key(flags.api_key.as_deref());
+    if let Some(file) = &flags.stream {
+        let stream = Stream::read(file)?;
+        let clients = Client::several(&target, flags.concurrency).await;
+        let clients = clients.with_context(|| format!("cannot reach {}", target.origin()))?;
+        let seen = stream.run(target, clients, Duration::from_secs(flags.timeout_s)).await?;
+        return Ok(seen.report(flags.max_false_share)?);
+    }
     let count = Duration::from_secs_f64(flags.rps * flags.duration).as_secs(); // rounds down
     let picks: Arc<[Pick]> = mix(usize::try_from(count.max(1))?).into();
     let clients = Client::several(&target, flags.concurrency).await;
