@@ -7,7 +7,7 @@
 use crate::entry::Entry;
 use parking_lot::RwLock;
 use signet_types::{LineageId, TenantId};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What is taken back: every entry stored up to a moment that fits all conditions given.
@@ -58,8 +58,9 @@ pub struct Withdrawals {
 
 #[derive(Debug, Default)]
 struct Rules {
-    /// The rules that name a source and nothing else, which are nearly all: one look-up, however many there are.
-    sources: HashSet<LineageId>,
+    /// The rules that name a source and nothing else, which are nearly all: one look-up, however many there are. With the
+    /// moment by which the entry was stored.
+    sources: HashMap<LineageId, u64>,
     others: Vec<Withdrawal>,
 }
 
@@ -68,15 +69,27 @@ impl Withdrawals {
     pub fn add(&self, rule: Withdrawal) -> bool {
         let mut rules = self.rules.write();
         let new = match rule.source.filter(|_| rule.is_of_source_alone()) {
-            Some(source) => rules.sources.insert(source),
+            Some(source) => rules.sources.insert(source, rule.stored_by_ms).is_none(),
             None if rules.others.contains(&rule) => false,
             None => {
                 rules.others.push(rule);
                 true
             }
         };
-        self.count.store(rules.sources.len() + rules.others.len(), Ordering::Release);
+        self.count(&rules);
         new
+    }
+
+    /// Drops the rules of which no entry can be left: all that they take was stored before `ms`.
+    pub fn forget_before(&self, ms: u64) {
+        let mut rules = self.rules.write();
+        rules.sources.retain(|_, stored_by_ms| *stored_by_ms >= ms);
+        rules.others.retain(|rule| rule.stored_by_ms >= ms);
+        self.count(&rules);
+    }
+
+    fn count(&self, rules: &Rules) {
+        self.count.store(rules.sources.len() + rules.others.len(), Ordering::Release);
     }
 
     /// Entries stored before this moment, in milliseconds since the Unix epoch, are not served until [`Withdrawals::trust`].
@@ -98,7 +111,7 @@ impl Withdrawals {
             return false;
         }
         let rules = self.rules.read();
-        rules.sources.contains(&entry.source.id) || rules.others.iter().any(|rule| rule.takes(entry))
+        rules.sources.contains_key(&entry.source.id) || rules.others.iter().any(|rule| rule.takes(entry))
     }
 
     /// Switches semantic answers off or on.

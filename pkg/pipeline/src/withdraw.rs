@@ -241,6 +241,8 @@ impl Follower {
         }
         self.cursor = cursor;
         withdrawals.trust();
+        let longest = u64::try_from(self.cache.config().ttl_max.as_millis()).unwrap_or(u64::MAX);
+        withdrawals.forget_before(self.clock.now_ms().saturating_sub(longest));
         Ok(())
     }
 

@@ -37,6 +37,18 @@ fn a_rule_takes_what_fits_all_it_says_and_was_stored_by_then() {
 }
 
 #[test]
+fn a_rule_goes_when_nothing_that_it_takes_can_be_left() {
+    let withdrawals = Withdrawals::default();
+    let held = entry(partition(1, ""), POACH);
+    withdrawals.add(Withdrawal::of_source(held.source.id, NOW));
+    withdrawals.add(rule());
+    withdrawals.forget_before(NOW);
+    assert_eq!((withdrawals.len(), withdrawals.takes(&held)), (2, true));
+    withdrawals.forget_before(NOW + 1);
+    assert_eq!((withdrawals.len(), withdrawals.takes(&held)), (0, false));
+}
+
+#[test]
 fn until_it_is_known_what_was_taken_back_nothing_older_is_served() {
     let (withdrawals, held) = (Withdrawals::default(), entry(partition(1, ""), POACH));
     withdrawals.distrust_before(NOW + 1);
