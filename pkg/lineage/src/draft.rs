@@ -53,6 +53,8 @@ pub enum Kind {
     Purge,
     /// A setting was changed while the gateway ran.
     Config,
+    /// A sampled semantic decision was found right, wrong or undecidable.
+    Label,
 }
 
 impl Kind {
@@ -69,6 +71,7 @@ impl Kind {
             Self::Feedback => "feedback",
             Self::Purge => "purge",
             Self::Config => "config",
+            Self::Label => "label",
         }
     }
 }

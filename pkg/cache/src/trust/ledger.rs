@@ -25,7 +25,7 @@ impl TrustPolicy {
 }
 
 /// How far a route is trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Too few labels to say anything: the configured floor holds.
     Collecting,

@@ -7,12 +7,15 @@ mod drift;
 mod floor;
 mod label;
 mod ledger;
+mod texts;
 
 pub use label::{Evidence, Finding, Label, LabelRow, RouteId, UNIT, Verdict};
 pub use ledger::{Ledger, Standing, State, TrustPolicy};
+pub use texts::same_text;
 
 use parking_lot::RwLock;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Models with a ledger of their own. Callers may invent names where no models are configured; what comes later shares one.
 const ROUTES_MAX: usize = 256;
@@ -26,6 +29,8 @@ pub struct Trust {
     encoder: String,
     generation: u64,
     routes: RwLock<HashMap<String, Route, ahash::RandomState>>,
+    /// Whether the stored labels have been read.
+    known: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -35,9 +40,20 @@ struct Route {
 }
 
 impl Trust {
-    /// Nothing known yet: the configured floor holds everywhere.
+    /// Nothing is served until [`Trust::set_known`] says that the stored labels were read: a route may have been in alarm.
     pub fn new(policy: TrustPolicy, encoder: impl Into<String>, generation: u64) -> Self {
-        Self { policy, encoder: encoder.into(), generation, routes: RwLock::default() }
+        let (routes, known) = (RwLock::default(), AtomicBool::new(false));
+        Self { policy, encoder: encoder.into(), generation, routes, known }
+    }
+
+    /// The stored labels have been read.
+    pub fn set_known(&self) {
+        self.known.store(true, Ordering::Release);
+    }
+
+    /// The encoder whose decisions these are.
+    pub fn encoder(&self) -> &str {
+        &self.encoder
     }
 
     /// The operator's bound.
@@ -55,6 +71,9 @@ impl Trust {
 
     /// What may be served for `model`.
     pub fn standing(&self, model: &str) -> Standing {
+        if !self.known.load(Ordering::Acquire) {
+            return Standing { state: State::Shadow, floor_e6: None };
+        }
         let routes = self.routes.read();
         let route = routes.get(model).or_else(|| routes.get(SHARED).filter(|_| routes.len() >= ROUTES_MAX));
         route.map_or_else(|| Ledger::new(self.policy).standing(), |route| route.standing)

@@ -354,6 +354,7 @@ fn row(model: &str, finding: Finding) -> LabelRow {
 #[test]
 fn routes_do_not_mix_and_other_encoders_do_not_count() {
     let trust = Trust::new(POLICY, "e", 1);
+    trust.set_known();
     let wrong = Finding::Label(judged(990_000, Verdict::Wrong));
     trust.learn(&vec![row("bad", wrong); 5]);
     let other = |route: RouteId| LabelRow { route, ..row("good", wrong) };
@@ -368,6 +369,7 @@ fn routes_do_not_mix_and_other_encoders_do_not_count() {
 #[test]
 fn invented_model_names_share_one_ledger_in_the_end() {
     let trust = Trust::new(POLICY, "e", 1);
+    trust.set_known();
     let wrong = Finding::Label(judged(990_000, Verdict::Wrong));
     for n in 0..ROUTES_MAX + 5 {
         trust.learn(&[row(&format!("m{n}"), wrong)]);
@@ -377,4 +379,12 @@ fn invented_model_names_share_one_ledger_in_the_end() {
     assert_eq!(trust.route("never seen").model, SHARED);
     assert_eq!(trust.route("m3").model, "m3");
     assert_eq!(trust.standing("m3").state, State::Collecting);
+}
+
+#[test]
+fn nothing_is_served_before_the_stored_labels_were_read() {
+    let trust = Trust::new(POLICY, "e", 1);
+    assert_eq!(trust.standing("m").floor_e6, None);
+    trust.set_known();
+    assert_eq!(trust.standing("m").floor_e6, Some(FLOOR));
 }

@@ -117,9 +117,14 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
             to: number("to").ok_or("control.to")?,
             leaves: text(p, &["control", "leaves"]).map_or(Some(Vec::new()), many).ok_or("control.leaves")?,
         },
-        Kind::Request | Kind::LogSeal | Kind::Denials | Kind::Clock | Kind::Feedback | Kind::Purge | Kind::Config => {
-            Control::None
-        }
+        Kind::Request
+        | Kind::LogSeal
+        | Kind::Denials
+        | Kind::Clock
+        | Kind::Feedback
+        | Kind::Purge
+        | Kind::Config
+        | Kind::Label => Control::None,
     })
 }
 
@@ -136,6 +141,7 @@ fn read_columns(p: &Value) -> Result<Columns, &'static str> {
         "feedback" => Kind::Feedback,
         "purge" => Kind::Purge,
         "config" => Kind::Config,
+        "label" => Kind::Label,
         _ => return Err("kind"),
     };
     let model = text(p, &["model", "routed"]).or_else(|| text(p, &["model", "asked"]));
