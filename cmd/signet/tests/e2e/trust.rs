@@ -2,6 +2,7 @@
 
 use crate::client::ask;
 use crate::gateway::{Gateway, Setup, chat, eventually, mock, streamed};
+use crate::stack::fresh_database;
 use serde_json::{Value, json};
 use signet_mock::{Behaviour, MockUpstream};
 use std::fs;
@@ -173,4 +174,18 @@ fn a_complaint_of_a_semantic_hit_tells_against_its_route_and_praise_does_not() {
     assert_eq!(feedback("Peru", "wrong"), 200);
     until_labelled(&gateway, "wrong", "feedback", 1);
     eventually("the label in the route", || (gateway.status()["routes"][0]["labels"] == 1).then_some(()));
+}
+
+#[test]
+fn replicas_learn_each_others_labels() {
+    let mock = mock();
+    says(&mock, "\"stored\"", "no");
+    let setup = every_hit_is_checked(&mock).set("semantic.judge", "a-judge").on_services(&fresh_database(), None);
+    let (one, two) = (setup.start(), setup.start());
+    for (country, gateway) in COUNTRIES.iter().zip([&one, &two, &one, &two, &one]) {
+        assert_eq!(second_of_two(gateway, country), "MISS");
+    }
+    until_route_is(&one, "alarm");
+    until_route_is(&two, "alarm");
+    assert_eq!(one.status()["routes"], two.status()["routes"]);
 }

@@ -279,6 +279,16 @@ fn praise_counts_for_nothing_and_a_complaint_for_its_share() {
 }
 
 #[test]
+fn complaints_push_no_label_out_of_the_window() {
+    let low = [judged(971_000, Verdict::Wrong), judged(972_000, Verdict::Wrong)];
+    let complaint = Label { evidence: Evidence::Feedback, weight_e6: 1, ..judged(971_000, Verdict::Wrong) };
+    let many = std::iter::repeat_n(complaint, 3_000);
+    let ledger = taught(POLICY, low.into_iter().chain(right(990_000, 150)).chain(many));
+    assert_eq!(stands(&ledger), (State::Bounded, Some(990_000)), "the two mistakes are not forgotten");
+    assert!(ledger.len() <= 1_152, "and complaints are not kept without end: {}", ledger.len());
+}
+
+#[test]
 fn five_mistakes_in_a_row_raise_the_alarm_whatever_came_before() {
     let mut ledger = taught(POLICY, right(1_000_000, 300));
     for more in 1..=5 {
