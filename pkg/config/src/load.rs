@@ -125,7 +125,7 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     let lineage = lineage(root.section("lineage"));
     let providers = providers(&mut root);
     let models = models(&mut root, &providers);
-    check_judge(&root, &semantic, &models);
+    check_judge(&root, &semantic, &models, &providers);
     check_exposure(&root, &server, &auth, &providers);
     root.end();
     let data_dir = reader.data_dir.clone();
@@ -298,10 +298,19 @@ fn trust(section: &mut Section<'_>, similarity_min: f32) -> Trust {
 }
 
 /// A judge that no provider answers for would be noticed at the first sample only.
-fn check_judge(root: &Section<'_>, semantic: &Semantic, models: &[Model]) {
+fn check_judge(root: &Section<'_>, semantic: &Semantic, models: &[Model], providers: &[Provider]) {
     let Some(judge) = &semantic.judge else { return };
     if !models.is_empty() && !models.iter().any(|model| model.name == *judge) {
         root.fault("semantic.judge", "is not the name of a configured model");
+    }
+    let target = models.iter().find(|model| model.name == *judge).and_then(|model| model.targets.first());
+    let provider = match target {
+        Some(target) => providers.iter().find(|provider| provider.name == target.provider),
+        None => providers.first(),
+    };
+    if let Some(provider) = provider.filter(|provider| provider.api_key.is_none()) {
+        let name = &provider.name;
+        root.reader.warn(format!("semantic.judge is asked without a caller's key, and the provider {name} has none"));
     }
     if semantic.sample_share == 0.0 {
         root.fault("semantic.judge", "is never asked while semantic.sample_share is 0");

@@ -449,6 +449,8 @@ fn the_digest_changes_with_settings_and_not_with_secrets() {
 #[test]
 fn an_open_gateway_without_a_key_is_warned_about() {
     assert_eq!(good("[auth]\nmode = 'open'", &[]).warnings.len(), 1);
+    assert_eq!(good("[semantic]\njudge = 'm'", &[]).warnings.len(), 1, "nobody's key is there to ask it with");
+    assert_eq!(good("[semantic]\njudge = 'm'", &[("OPENAI_API_KEY", "k")]).warnings.len(), 0);
 }
 
 proptest! {

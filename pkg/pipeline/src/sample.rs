@@ -96,6 +96,12 @@ impl Sampling {
     }
 }
 
+/// Whether a request is drawn. The last four bytes of a record's id are random, and no caller chooses them.
+fn is_drawn(id: LineageId, share: f64) -> bool {
+    let [.., a, b, c, d] = *id.as_bytes();
+    f64::from(u32::from_be_bytes([a, b, c, d])) / (f64::from(u32::MAX) + 1.0) < share
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "a similarity has seven digits")]
 fn similarity(e6: u32) -> f32 {
     (f64::from(e6) / f64::from(UNIT)) as f32
@@ -112,16 +118,14 @@ impl Sampler {
         &self.trust
     }
 
-    /// What holds for one request. `id` is its record's: its last four bytes are random, and no caller chooses them.
+    /// What holds for one request, whose record has this id.
     pub(crate) fn terms(&self, model: &str, id: LineageId, may_sample: bool) -> Terms {
         let policy = self.trust.policy();
         let standing = self.trust.standing(model);
         let exact = |e6| if e6 == policy.floor_e6 { self.floor } else { similarity(e6) };
         let serve_from = standing.floor_e6.map(exact);
         let look_from = serve_from.unwrap_or(self.floor).min(exact(policy.lowest_e6));
-        let [.., a, b, c, d] = *id.as_bytes();
-        let draw = f64::from(u32::from_be_bytes([a, b, c, d])) / (f64::from(u32::MAX) + 1.0);
-        Terms { serve_from, look_from, sampled: may_sample && draw < self.share }
+        Terms { serve_from, look_from, sampled: may_sample && is_drawn(id, self.share) }
     }
 
     /// A sample of `candidate`, which was about to be served for `model`.
@@ -294,5 +298,37 @@ impl LabelFollower {
                 tracing::debug!(%fault, "labels cannot be read");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ending_in(last: u32) -> LineageId {
+        let mut bytes = [0xAB; 16];
+        bytes[12..].copy_from_slice(&last.to_be_bytes());
+        LineageId::from_bytes(bytes)
+    }
+
+    #[test]
+    fn the_share_is_drawn_and_no_more() {
+        // 0.25 of 2^32
+        assert!(is_drawn(ending_in(0x3FFF_FFFF), 0.25) && !is_drawn(ending_in(0x4000_0000), 0.25));
+        assert!(is_drawn(ending_in(u32::MAX), 1.0) && !is_drawn(ending_in(0), 0.0));
+    }
+
+    #[test]
+    fn generated_ids_are_drawn_evenly() {
+        let drawn = (0..20_000).filter(|_| is_drawn(LineageId::generate(1), 0.02)).count();
+        assert!((250..=550).contains(&drawn), "{drawn} of 20,000 is 7 standard deviations from 400");
+    }
+
+    #[test]
+    fn similarities_survive_the_way_to_millionths_and_back() {
+        for value in [0.97_f32, 0.900_001, 1.0, 0.5] {
+            assert!((similarity(millionths(f64::from(value))) - value).abs() < 1e-6);
+        }
+        assert_eq!((millionths(0.97), millionths(2.0), millionths(-1.0)), (970_000, UNIT, 0));
     }
 }
