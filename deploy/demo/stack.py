@@ -18,6 +18,7 @@ def settings(mock):
     """The gateway's settings in every stack but for addresses, stores and folders. check_deploy.py compares them with
     docker-compose.demo.yml."""
     values = {"SIGNET_SERVER__MAX_BODY_BYTES": str(MAX_BODY), "SIGNET_LINEAGE__ORIGIN": ORIGIN,
+              "SIGNET_SEMANTIC__SAMPLE_SHARE": "0",  # each step says what it gets, so no hit may be drawn to be checked
               "SIGNET_PROVIDER__0__NAME": "mock", "SIGNET_PROVIDER__0__BASE_URL": mock}
     for number, model in enumerate(MODELS):
         values[f"SIGNET_MODEL__{number}__NAME"] = model

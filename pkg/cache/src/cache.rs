@@ -5,7 +5,7 @@ use crate::key::{CacheKey, Partition};
 use crate::keyring::Keyring;
 use crate::ports::ExactStore;
 use crate::seal;
-use crate::semantic::{Decision, Mode, Prepared, Semantic};
+use crate::semantic::{Decision, Mode, Prepared, Semantic, Terms};
 use crate::withdrawal::Withdrawals;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache as Moka;
@@ -77,6 +77,8 @@ pub struct Miss {
     pub decision: Decision,
     /// The question made ready, so that it is embedded once.
     pub prepared: Option<Prepared>,
+    /// The answer of a sampled candidate, to be compared with the fresh one.
+    pub candidate: Option<Arc<Entry>>,
 }
 
 /// Faults behind the cache; each was a miss.
@@ -154,8 +156,14 @@ impl Cache {
         self.local.entry_count()
     }
 
-    /// Looks for an answer: exact in process, exact shared, semantic.
+    /// Looks for an answer: exact in process, exact shared, semantic at the configured floor.
     pub async fn lookup(&self, ask: &Ask<'_>) -> Lookup {
+        let floor = self.semantic.as_ref().map_or(1.0, |layer| layer.config().floor);
+        self.lookup_under(ask, &Terms { serve_from: Some(floor), look_from: floor, sampled: false }).await
+    }
+
+    /// As [`Cache::lookup`], under the terms of the request's route.
+    pub async fn lookup_under(&self, ask: &Ask<'_>, terms: &Terms) -> Lookup {
         if ask.read.exact
             && let Some(entry) = self.exact(ask).await
         {
@@ -171,20 +179,25 @@ impl Cache {
             Err(reason) => return Lookup::Miss(ineligible(reason)),
         };
         if !ask.read.semantic || self.withdrawals.semantic_is_off() {
-            return Lookup::Miss(Miss { decision: Decision::default(), prepared: Some(prepared) });
+            return Lookup::Miss(Miss { prepared: Some(prepared), ..Miss::default() });
         }
-        let (key, mut decision) = layer.decide(&prepared, ask.read.floor, ask.now_ms);
-        decision.shadowed |= key.is_some() && ask.read.shadow;
-        let key = key.filter(|_| !ask.read.shadow);
-        if let Some(key) = key {
-            if let Some(entry) = self.fetch(ask, &key).await {
+        let (mut found, mut decision) = layer.decide_under(&prepared, ask.read.floor, terms, ask.now_ms);
+        if let Some(found) = found.as_mut().filter(|found| found.serve && ask.read.shadow) {
+            found.serve = false;
+            decision.shadowed = true;
+        }
+        let mut candidate = None;
+        if let Some(found) = found.filter(|found| found.serve || terms.sampled) {
+            match self.fetch(ask, &found.key).await {
                 // An entry that arrived since the exact layers were asked is still the answer to this very request.
-                return if key == *ask.key { Lookup::Exact(entry) } else { Lookup::Semantic(entry, decision) };
+                Some(entry) if found.key == *ask.key => return Lookup::Exact(entry),
+                Some(entry) if found.serve => return Lookup::Semantic(entry, decision),
+                Some(entry) => candidate = Some(entry),
+                // The question outlived its answer; neither record nor metric may call that a hit.
+                None => decision.tier = None,
             }
-            // The question outlived its answer; neither record nor metric may call that a hit.
-            decision.tier = None;
         }
-        Lookup::Miss(Miss { decision, prepared: Some(prepared) })
+        Lookup::Miss(Miss { decision, prepared: Some(prepared), candidate })
     }
 
     async fn exact(&self, ask: &Ask<'_>) -> Option<Arc<Entry>> {
@@ -318,5 +331,5 @@ impl Cache {
 }
 
 fn ineligible(reason: &'static str) -> Miss {
-    Miss { decision: Decision { ineligible: Some(reason), ..Decision::default() }, prepared: None }
+    Miss { decision: Decision { ineligible: Some(reason), ..Decision::default() }, ..Miss::default() }
 }

@@ -13,6 +13,7 @@ mod ports;
 mod question;
 mod seal;
 mod semantic;
+mod trust;
 mod withdrawal;
 
 pub use cache::{Ask, Cache, Config, Faults, Lookup, Miss, ReadPolicy};
@@ -20,10 +21,13 @@ pub use entry::{Entry, EntryFault, Origin, Source, Stored};
 pub use key::{CacheKey, Partition, PartitionParts};
 pub use keyring::{Keyring, TenantKeys};
 pub use ports::{
-    EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, Neighbour, Notice, NoticeStore, Place,
-    StoreFault, VectorIndex,
+    EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, LabelStore, Neighbour, Notice, NoticeStore,
+    Place, StoreFault, VectorIndex,
 };
 pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
 pub use seal::{SealFault, SealKey};
-pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig};
+pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig, Terms};
+pub use trust::{
+    Evidence, Finding, Label, LabelRow, Ledger, RouteId, Standing, State, Trust, TrustPolicy, UNIT, Verdict, same_text,
+};
 pub use withdrawal::{Withdrawal, Withdrawals};

@@ -1,6 +1,7 @@
 //! What the cache needs from the outside. A fault behind any of these is a miss and a metric, never a failed request.
 
 use crate::key::{CacheKey, Partition};
+use crate::trust::LabelRow;
 use crate::withdrawal::Withdrawal;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -100,6 +101,16 @@ pub trait NoticeStore: Send + Sync + 'static {
     /// Notices behind `cursor`, and the cursor behind them; none is ever skipped. The first cursor is 0. Those that lost
     /// their meaning before `now_ms` are left out.
     async fn notices(&self, cursor: u64, now_ms: u64) -> Result<(Vec<Notice>, u64), StoreFault>;
+}
+
+/// Labelled decisions of all replicas, in the order of their appearance.
+#[async_trait]
+pub trait LabelStore: Send + Sync + 'static {
+    /// Adds rows; a second row of the same [`LabelRow::of`] is left out. Of each route and verdict the newest `keep` stay.
+    async fn add(&self, rows: &[LabelRow], keep: u32) -> Result<(), StoreFault>;
+    /// Rows behind `cursor` in their order, at most `limit`, and the cursor behind them; none is ever skipped. The first cursor
+    /// is 0.
+    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<LabelRow>, u64), StoreFault>;
 }
 
 /// Where the tenant secret and the wrapped tenant keys live. Both are compare-and-insert: the first writer wins, and

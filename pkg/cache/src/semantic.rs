@@ -56,8 +56,28 @@ pub struct Decision {
     pub refused_by: Option<&'static str>,
     /// Why the question was not eligible.
     pub ineligible: Option<&'static str>,
-    /// The candidate would have been served, but the mode is shadow.
+    /// The candidate would have been served, but the mode or the route's standing is shadow, or the decision was sampled.
     pub shadowed: bool,
+    /// The decision was drawn to be checked: the fresh answer is served and compared with the candidate's.
+    pub sampled: bool,
+}
+
+/// What holds for one lookup, as far as the labels of its route decide it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// Similarity from which a hit is served; none where nothing is.
+    pub serve_from: Option<f32>,
+    /// Similarity from which a candidate is worth a label.
+    pub look_from: f32,
+    /// Whether this lookup is drawn: a hit is not served then, and comes with the miss.
+    pub sampled: bool,
+}
+
+/// A stored question that passes.
+pub(crate) struct Found {
+    pub(crate) key: CacheKey,
+    /// Whether its answer is to be served.
+    pub(crate) serve: bool,
 }
 
 /// A question made ready: read, and embedded at most once for lookup and insertion.
@@ -176,12 +196,35 @@ impl Semantic {
     /// The best stored question that passes, and the decision whatever it was.
     pub fn decide(&self, asked: &Prepared, floor: Option<f32>, now_ms: u64) -> (Option<CacheKey>, Decision) {
         let floor = floor.map_or(self.config.floor, |raised| raised.max(self.config.floor));
-        let mut decision = Decision { floor: Some(floor), ..Decision::default() };
+        let terms = Terms { serve_from: Some(floor), look_from: floor, sampled: false };
+        let (found, decision) = self.decide_under(asked, None, &terms, now_ms);
+        (found.filter(|found| found.serve).map(|found| found.key), decision)
+    }
+
+    /// As [`Semantic::decide`] under the terms of a route, with a floor that the caller has raised.
+    pub(crate) fn decide_under(
+        &self,
+        asked: &Prepared,
+        raised: Option<f32>,
+        terms: &Terms,
+        now_ms: u64,
+    ) -> (Option<Found>, Decision) {
+        let at_least = |floor: f32| raised.map_or(floor, |raised| raised.max(floor));
+        let (look_from, serve_from) = (at_least(terms.look_from), terms.serve_from.map(at_least));
+        let mut decision = Decision { floor: serve_from.or(Some(look_from)), ..Decision::default() };
         let found = self
             .same_words(asked, now_ms, &mut decision)
-            .or_else(|| self.neighbours(asked, floor, now_ms, &mut decision));
-        decision.shadowed = found.is_some() && self.config.mode == Mode::Shadow;
-        (found.filter(|_| self.config.mode == Mode::On), decision)
+            .or_else(|| self.neighbours(asked, look_from, now_ms, &mut decision));
+        let Some(key) = found else { return (None, decision) };
+        if serve_from.is_some_and(|floor| decision.similarity.is_none_or(|similarity| similarity < floor)) {
+            // Under the floor in force: worth a label, not a hit.
+            decision.tier = None;
+            return (Some(Found { key, serve: false }), decision);
+        }
+        let serves = self.config.mode == Mode::On && serve_from.is_some();
+        decision.shadowed = !serves || terms.sampled;
+        decision.sampled = terms.sampled;
+        (Some(Found { key, serve: !decision.shadowed }), decision)
     }
 
     fn same_words(&self, asked: &Prepared, now_ms: u64, decision: &mut Decision) -> Option<CacheKey> {

@@ -5,13 +5,13 @@ use crate::problem::{Problem, Problems};
 use crate::reader::Reader;
 use crate::section::Section;
 use crate::settings::{
-    Admin, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, OnFull, Provider, Semantic,
+    Admin, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider, Semantic,
     SemanticMode, Server, Store,
 };
 use crate::tree::{Leaf, Node, Source};
 use crate::upstream::{check_key, models, providers};
 use crate::urls::{base_url, direct_url, redis, store_location};
-use signet_types::Secret;
+use signet_types::{ModelName, Secret};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -125,6 +125,7 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     let lineage = lineage(root.section("lineage"));
     let providers = providers(&mut root);
     let models = models(&mut root, &providers, &semantic);
+    check_judge(&root, &semantic, &models, &providers);
     check_exposure(&root, &server, &auth, &providers);
     root.end();
     let data_dir = reader.data_dir.clone();
@@ -266,8 +267,56 @@ fn semantic(mut section: Section<'_>) -> Semantic {
             (endpoint(embedder).unwrap_or(Encoder::Embedded), similarity.unwrap_or(1.0))
         }
     };
+    let trust = trust(&mut section, similarity_min);
     section.end();
-    Semantic { mode, similarity_min, max_entries, encoder }
+    let Trust { max_false_share, sample_share, judge, similarity_lowest } = trust;
+    Semantic { mode, similarity_min, max_entries, max_false_share, sample_share, judge, similarity_lowest, encoder }
+}
+
+/// What labelled decisions may do to the floor.
+struct Trust {
+    max_false_share: f64,
+    sample_share: f64,
+    judge: Option<ModelName>,
+    similarity_lowest: f32,
+}
+
+fn trust(section: &mut Section<'_>, similarity_min: f32) -> Trust {
+    let max_false_share = section.real("max_false_share", 0.01, 0.0005..=1.0);
+    let sample_share = section.real("sample_share", 0.02, 0.0..=1.0);
+    let judge = section.text("judge").and_then(|name| {
+        let judge = name.parse().ok();
+        if judge.is_none() {
+            section.fault("judge", "is not a name of 1 to 256 printable characters");
+        }
+        judge
+    });
+    section.reader.holds(&section.at("judge"), &judge.as_ref().map_or("", ModelName::as_str));
+    let similarity_lowest = section.share("similarity_lowest").unwrap_or(similarity_min);
+    if similarity_lowest > similarity_min {
+        section.fault("similarity_lowest", "is over similarity_min");
+    }
+    Trust { max_false_share, sample_share, judge, similarity_lowest }
+}
+
+/// A judge that no provider answers for would be noticed at the first sample only.
+fn check_judge(root: &Section<'_>, semantic: &Semantic, models: &[Model], providers: &[Provider]) {
+    let Some(judge) = &semantic.judge else { return };
+    if !models.is_empty() && !models.iter().any(|model| model.name == *judge) {
+        root.fault("semantic.judge", "is not the name of a configured model");
+    }
+    let target = models.iter().find(|model| model.name == *judge).and_then(|model| model.targets.first());
+    let provider = match target {
+        Some(target) => providers.iter().find(|provider| provider.name == target.provider),
+        None => providers.first(),
+    };
+    if let Some(provider) = provider.filter(|provider| provider.api_key.is_none()) {
+        let name = &provider.name;
+        root.reader.warn(format!("semantic.judge is asked without a caller's key, and the provider {name} has none"));
+    }
+    if semantic.sample_share == 0.0 {
+        root.fault("semantic.judge", "is never asked while semantic.sample_share is 0");
+    }
 }
 
 /// None if there is a fault.

@@ -63,8 +63,8 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          provider.0.api_key_env=OPENAI_API_KEY provider.0.base_url=https://api.openai.com/v1 \
          provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \
-         semantic.backend=memory semantic.encoder=embedded semantic.max_entries=100000 semantic.mode=on \
-         semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
+         semantic.backend=memory semantic.encoder=embedded semantic.judge= semantic.max_entries=100000 \
+         semantic.max_false_share=0.01 semantic.mode=on semantic.sample_share=0.02 semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
          server.max_connections=10000 server.max_response_bytes=67108864 server.shutdown_grace_s=30 server.trusted_proxies= store.url=sqlite://signet.db";
     let effective: Vec<String> = config.effective().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(effective.join(" "), expected);
@@ -236,6 +236,14 @@ fn values_that_contradict_each_other_are_faults() {
         (
             "[semantic]\nencoder = 'embedded'\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'",
             "semantic.encoder: cannot be set together",
+        ),
+        ("[semantic]\nsimilarity_lowest = 0.98", "semantic.similarity_lowest: is over similarity_min"),
+        ("[semantic]\nmax_false_share = 0.0001", "semantic.max_false_share: is not a number from 0.0005 to 1"),
+        ("[semantic]\nsample_share = 2", "semantic.sample_share: is not a number from 0 to 1"),
+        ("[semantic]\njudge = 'm'\nsample_share = 0.0", "semantic.judge: is never asked"),
+        (
+            "[semantic]\njudge = 'n'\n[[model]]\nname = 'm'\ntargets = [{ provider = 'openai', model = 'm' }]",
+            "semantic.judge: is not the name of a configured model",
         ),
         ("[[model]]\nname = 'm'\ntargets = []", "model.0.targets: must name"),
         ("[lineage]\norigin = 'a b'", "lineage.origin: is not a name"),
@@ -449,6 +457,8 @@ fn the_digest_changes_with_settings_and_not_with_secrets() {
 #[test]
 fn an_open_gateway_without_a_key_is_warned_about() {
     assert_eq!(good("[auth]\nmode = 'open'", &[]).warnings.len(), 1);
+    assert_eq!(good("[semantic]\njudge = 'm'", &[]).warnings.len(), 1, "nobody's key is there to ask it with");
+    assert_eq!(good("[semantic]\njudge = 'm'", &[("OPENAI_API_KEY", "k")]).warnings.len(), 0);
 }
 
 proptest! {

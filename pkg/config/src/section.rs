@@ -161,6 +161,23 @@ impl<'r> Section<'r> {
         share
     }
 
+    /// A number within `range`.
+    pub(crate) fn real(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
+        let expected = format!("a number from {} to {}", range.start(), range.end());
+        let real = self.value(key, default, &expected, |leaf| {
+            let real = match &leaf.value {
+                Value::Float(real) => Some(*real),
+                Value::Integer(0) => Some(0.0),
+                Value::Integer(1) => Some(1.0),
+                Value::String(text) if leaf.source != Source::File => text.parse().ok(),
+                _ => None,
+            };
+            real.filter(|real| range.contains(real))
+        });
+        self.reader.holds(&self.at(key), &real);
+        real
+    }
+
     /// A text; none if it was not set or is empty.
     pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         let text = self.value(key, None, "a text", |leaf| leaf.value.as_str().map(|text| Some(text.to_owned())));

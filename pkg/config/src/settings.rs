@@ -153,6 +153,14 @@ pub struct Semantic {
     pub similarity_min: f32,
     /// Vectors held at most.
     pub max_entries: usize,
+    /// Largest share of wrong answers among hits, from 0.0005 to 1.
+    pub max_false_share: f64,
+    /// Share of hits that are checked, from 0 to 1.
+    pub sample_share: f64,
+    /// The model that compares answers whose texts differ.
+    pub judge: Option<ModelName>,
+    /// The lowest similarity that labels may earn; not over `similarity_min`.
+    pub similarity_lowest: f32,
     /// What turns text into vectors.
     pub encoder: Encoder,
 }

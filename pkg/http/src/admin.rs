@@ -40,6 +40,23 @@ struct Status {
     semantic_entries: usize,
     semantic_off: bool,
     withdrawals: usize,
+    routes: Vec<RouteStatus>,
+}
+
+/// What the labels of one model allow.
+#[derive(Serialize)]
+struct RouteStatus {
+    model: String,
+    state: &'static str,
+    /// In millionths; none where nothing is served.
+    floor_e6: Option<u32>,
+    labels: usize,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct TrustReset {
+    model: String,
 }
 
 /// What to take back: everything stored up to now, or up to `older_than_s` ago, that fits all that is given.
@@ -89,6 +106,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/cache/purge", post(purge))
         .route("/admin/v1/semantic", put(switch_semantic))
         .route("/admin/v1/tenants/{tenant}", delete(erase))
+        .route("/admin/v1/semantic/reset", post(reset_trust))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     Router::new()
@@ -134,7 +152,15 @@ async fn status(State(admin): State<Admin>) -> Json<Status> {
             bytes: stats.bytes,
         }
     });
+    let routes = pipeline.and_then(|pipeline| pipeline.trust()).map(signet_cache::Trust::routes).unwrap_or_default();
+    let routes = routes.into_iter().map(|(model, standing, labels)| RouteStatus {
+        model,
+        state: standing.state.as_str(),
+        floor_e6: standing.floor_e6,
+        labels,
+    });
     Json(Status {
+        routes: routes.collect(),
         version: env!("CARGO_PKG_VERSION"),
         log,
         cache_entries: pipeline.map_or(0, |pipeline| pipeline.cache().local_entries()),
@@ -197,6 +223,18 @@ async fn switch_semantic(State(admin): State<Admin>, body: Bytes) -> Response {
     };
     let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
     match pipeline.switch_semantic(asked.off).await {
+        Ok(()) => Json(asked).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
+async fn reset_trust(State(admin): State<Admin>, body: Bytes) -> Response {
+    let asked = match Json::<TrustReset>::from_bytes(&body) {
+        Ok(Json(asked)) => asked,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    match pipeline.reset_trust(&asked.model).await {
         Ok(()) => Json(asked).into_response(),
         Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
     }

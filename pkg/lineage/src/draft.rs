@@ -55,6 +55,8 @@ pub enum Kind {
     Config,
     /// A tenant's keys were destroyed.
     Erasure,
+    /// A sampled semantic decision was found right, wrong or undecidable.
+    Label,
 }
 
 impl Kind {
@@ -72,6 +74,7 @@ impl Kind {
             Self::Purge => "purge",
             Self::Config => "config",
             Self::Erasure => "erasure",
+            Self::Label => "label",
         }
     }
 }

@@ -146,6 +146,8 @@ pub struct Behaviour {
     pub tool_call: Option<bool>,
     /// Pad the answer text to at least this many bytes.
     pub answer_bytes: Option<usize>,
+    /// Script only: answer with this text.
+    pub text: Option<String>,
     /// Script only: wait for a request to this path.
     pub path: Option<String>,
     /// Script only: wait for a prompt that contains this.
@@ -178,6 +180,7 @@ impl Behaviour {
             fault: self.fault.or(below.fault),
             tool_call: self.tool_call.or(below.tool_call),
             answer_bytes: self.answer_bytes.or(below.answer_bytes),
+            text: self.text.or_else(|| below.text.clone()),
             path: self.path,
             when: self.when,
             times: self.times,

@@ -206,7 +206,7 @@ fn chat(request: &ChatRequest<'_>, behaviour: &Behaviour, ticket: Ticket) -> Res
 }
 
 fn text(prompt: &str, behaviour: &Behaviour) -> String {
-    let mut text = answer::answer_text(prompt);
+    let mut text = behaviour.text.clone().unwrap_or_else(|| answer::answer_text(prompt));
     if behaviour.fault == Some(Fault::SplitUtf8) {
         text.push_str(" Grüße, 你好 🌍.");
     }

@@ -180,21 +180,32 @@ impl Pipeline {
         if plan.controls.fetch == Fetch::Bypass || exchange.keys().unstored.is_some() {
             return Lookup::Miss(Miss::default());
         }
-        let found = self
-            .parts
-            .cache
-            .lookup(&CacheAsk {
-                partition: &plan.partition,
-                key: &plan.key,
-                question: plan.question,
-                read: plan.controls.read_policy(plan.rules),
-                now_ms: self.parts.clock.now_ms(),
-            })
-            .await;
+        let ask = CacheAsk {
+            partition: &plan.partition,
+            key: &plan.key,
+            question: plan.question,
+            read: plan.controls.read_policy(plan.rules),
+            now_ms: self.parts.clock.now_ms(),
+        };
+        let found = self.lookup_sampled(exchange, &ask, !plan.controls.only_if_cached).await;
         exchange.timing.cache = started.elapsed();
         self.parts.metrics.step(Step::Cache, started.elapsed());
         if let Lookup::Miss(Miss { decision, .. }) | Lookup::Semantic(_, decision) = &found {
             self.note(exchange, decision);
+        }
+        found
+    }
+
+    /// Looks up under the terms of the route; what is drawn to be checked stays with the exchange.
+    async fn lookup_sampled(&self, exchange: &mut Exchange, ask: &CacheAsk<'_>, may_sample: bool) -> Lookup {
+        let Some(sampler) = &self.parts.sampler else { return self.parts.cache.lookup(ask).await };
+        let terms = sampler.terms(&exchange.asked, exchange.id, may_sample);
+        let mut found = self.parts.cache.lookup_under(ask, &terms).await;
+        if let Lookup::Miss(miss) = &mut found
+            && let (Some(candidate), Ok(question)) = (miss.candidate.take(), ask.question)
+        {
+            let similarity = miss.decision.similarity.unwrap_or_default();
+            exchange.sample = Some(sampler.sample(&exchange.asked, similarity, question, candidate));
         }
         found
     }
@@ -212,6 +223,7 @@ impl Pipeline {
         facts.ineligible = decision.ineligible;
         facts.encoder = self.parts.cache.semantic().map(|layer| layer.encoder().to_owned());
         let verdict = match (decision.tier, decision.refused_by, decision.ineligible) {
+            (Some(_), ..) if decision.sampled => "sampled",
             (Some(_), ..) if decision.shadowed => "shadow",
             (Some(_), ..) => "hit",
             (None, Some(_), _) => "refused",

@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::head::Head;
 use crate::recorder::{Attested, Recorder};
 use crate::reply::Timing;
+use crate::sample::Sample;
 use signet_cache::TenantKeys;
 use signet_lineage::{
     CacheFacts, Caller, Draft, Exchange as Facts, Fingerprint, Forwarded, HttpFacts, Kind, LimitFacts, ModelFacts,
@@ -96,6 +97,8 @@ pub(crate) struct State {
     pub(crate) routed: Option<String>,
     pub(crate) upstream_body: Option<Forwarded>,
     pub(crate) cache: CacheFacts,
+    /// A semantic candidate that is to be compared with the fresh answer.
+    pub(crate) sample: Option<Sample>,
     pub(crate) x_cache: &'static str,
     pub(crate) parents: Vec<Parent>,
     pub(crate) limit: LimitFacts,
@@ -135,6 +138,7 @@ impl Exchange {
             routed: None,
             upstream_body: None,
             cache: CacheFacts { decision: "none", ..CacheFacts::default() },
+            sample: None,
             x_cache: "NONE",
             parents: Vec::new(),
             limit: LimitFacts { decision: "off", retry_after_ms: None },

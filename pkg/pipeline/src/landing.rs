@@ -8,6 +8,7 @@ use crate::head::Head;
 use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::Attested;
 use crate::reply::{self, Reply, ReplyBody, names};
+use crate::sample::Sample;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -225,6 +226,7 @@ impl Pipeline {
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, fills));
         reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
         let billed = follows.is_none();
+        let sample = exchange.sample.take().filter(|_| filling.is_some());
         self.count_tokens(judged.usage, billed);
         let attested = exchange.close(&Ending {
             status: whole.status,
@@ -236,6 +238,7 @@ impl Pipeline {
             usage: judged.usage.map(|usage| usage_facts(usage, billed)),
         })?;
         reply::receipt(&mut headers, attested.as_ref());
+        self.compare(attested.as_ref(), sample, judged.stored.as_ref());
         if let (true, Some(attested)) = (billed, attested.as_ref()) {
             let source = source(attested, &keys, judged.digest);
             *first = Some(source);
@@ -244,6 +247,15 @@ impl Pipeline {
             }
         }
         Ok(Reply { status: whole.status, headers, body: ReplyBody::Whole(whole.body.clone()) })
+    }
+
+    /// Hands a sampled decision over with the fresh answer, which is as good as those that are stored.
+    pub(crate) fn compare(&self, attested: Option<&Attested>, sample: Option<Sample>, fresh: Option<&Stored>) {
+        if let (Some(sampler), Some(attested), Some(sample)) = (&self.parts.sampler, attested, sample)
+            && let Some(Stored::Chat(fresh)) = fresh
+        {
+            sampler.compare(attested.record.id, sample, fresh);
+        }
     }
 
     pub(crate) fn count_tokens(&self, usage: Option<Usage>, billed: bool) {

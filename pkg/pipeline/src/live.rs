@@ -201,6 +201,7 @@ impl Live {
         let keys = self.exchange.keys().clone();
         let pipeline = self.course.pipeline.clone();
         let filling = self.course.filling.take().filter(|_| answer.is_some());
+        let sample = self.exchange.sample.take().filter(|_| filling.is_some());
         self.exchange.cache.ttl_ms = filling.as_ref().map(Filling::ttl_ms);
         pipeline.count_tokens(usage, true);
         let outcome = if self.failed { Outcome::UpstreamError } else { Outcome::Complete };
@@ -209,6 +210,7 @@ impl Live {
                 if let (Some(attested), Some(answer)) = (attested.as_ref(), answer) {
                     let source = source(attested, &keys, Some(*answer.content_digest()));
                     let judged = Judged::answer(answer);
+                    pipeline.compare(Some(attested), sample, judged.stored.as_ref());
                     if let (Some(filling), Some(stored)) = (filling, judged.stored) {
                         pipeline.fill(&keys, filling, stored, judged.semantic, source);
                     }

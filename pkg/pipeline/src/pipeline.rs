@@ -8,10 +8,11 @@ use crate::landing::Landed;
 use crate::persist::Outbox;
 use crate::recorder::Recorder;
 use crate::reply::{self, Reply, ReplyBody};
+use crate::sample::Sampler;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
-use signet_cache::{Cache, Keyring, Mode, NoticeStore, TenantKeys};
+use signet_cache::{Cache, Keyring, Mode, NoticeStore, TenantKeys, Trust};
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
 use signet_lineage::{LimitFacts, Outcome, RecordStore};
 use signet_provider::{Auth, Fleet};
@@ -109,6 +110,8 @@ pub struct Parts {
     pub outbox: Arc<Outbox>,
     /// Notices to the other replicas.
     pub notices: Arc<dyn NoticeStore>,
+    /// Draws semantic decisions to be checked; none where semantic answers are off.
+    pub sampler: Option<Arc<Sampler>>,
     /// Renders faults.
     pub faces: Arc<dyn Faces>,
     /// Clocks.
@@ -159,6 +162,11 @@ impl Pipeline {
     /// The caches.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.parts.cache
+    }
+
+    /// What the labels of each model allow; none where semantic answers are off.
+    pub fn trust(&self) -> Option<&Trust> {
+        self.parts.sampler.as_ref().map(|sampler| sampler.trust())
     }
 
     pub(crate) fn begin(&self, operation: Operation, head: &Head) -> Exchange {

@@ -61,6 +61,30 @@ struct Predicate {
     parents: Vec<ParentId>,
 }
 
+/// What a hit was decided by.
+#[derive(Deserialize)]
+struct Decided {
+    predicate: Decision,
+}
+
+#[derive(Deserialize)]
+struct Decision {
+    model: Model,
+    cache: CacheDecision,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    asked: String,
+}
+
+#[derive(Deserialize)]
+struct CacheDecision {
+    decision: String,
+    score_e6: Option<u32>,
+    encoder: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct ParentId {
     id: LineageId,
@@ -110,10 +134,38 @@ impl Pipeline {
                 ("verdict", ControlValue::Text(verdict.as_str().to_owned())),
             ],
         )?;
+        if verdict == Verdict::Wrong {
+            self.note_complaint(&record);
+        }
         self.parts.metrics.feedback(verdict.as_str());
         let withdrawn = verdict == Verdict::Wrong;
         let taken = Taken { id: id.to_string(), cache: verdict, source: source.to_string(), withdrawn };
         serde_json::to_vec(&taken).map(Bytes::from).map_err(|error| Fault::Internal(error.into()))
+    }
+
+    /// A complaint of a semantic hit tells against its route.
+    fn note_complaint(&self, record: &Record) {
+        let Some(sampler) = &self.parts.sampler else { return };
+        let Ok(Decided { predicate }) = serde_json::from_slice(&record.payload) else { return };
+        let CacheDecision { decision, score_e6, encoder } = predicate.cache;
+        if let ("hit_semantic", Some(score_e6), Some(encoder)) = (decision.as_str(), score_e6, encoder) {
+            let now_ms = self.parts.clock.now_ms();
+            sampler.complain(record.id, &predicate.model.asked, &encoder, score_e6, now_ms);
+        }
+    }
+
+    /// An operator's order: what labels said of `model` so far counts no more, and its alarm is over.
+    ///
+    /// # Errors
+    /// [`Fault::NotReady`] where semantic answers are off or the store is away; nothing has changed then.
+    pub async fn reset_trust(&self, model: &str) -> Result<(), Fault> {
+        let sampler = self.parts.sampler.as_ref().ok_or(Fault::NotReady("semantic answers are off"))?;
+        let of = self.parts.recorder.stamp().id;
+        sampler.reset(of, model, self.parts.clock.now_ms()).await.map_err(|fault| {
+            tracing::error!(%fault, "the order was not stored");
+            Fault::NotReady("the store is away")
+        })?;
+        self.attest(Kind::Config, vec![("trust_reset", ControlValue::Text(model.to_owned()))])
     }
 
     /// An operator's order to take answers back. A `source` may name a hit: what it was served from is meant.

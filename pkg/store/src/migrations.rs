@@ -21,6 +21,7 @@ pub(crate) fn postgres() -> Migrator {
         (1, "lineage", include_str!("../../../migrations/postgres/0001_lineage.sql")),
         (2, "cache", include_str!("../../../migrations/postgres/0002_cache.sql")),
         (3, "notices", include_str!("../../../migrations/postgres/0003_notices.sql")),
+        (4, "labels", include_str!("../../../migrations/postgres/0004_labels.sql")),
     ])
 }
 
@@ -29,5 +30,6 @@ pub(crate) fn sqlite() -> Migrator {
         (1, "lineage", include_str!("../../../migrations/sqlite/0001_lineage.sql")),
         (2, "cache", include_str!("../../../migrations/sqlite/0002_cache.sql")),
         (3, "notices", include_str!("../../../migrations/sqlite/0003_notices.sql")),
+        (4, "labels", include_str!("../../../migrations/sqlite/0004_labels.sql")),
     ])
 }

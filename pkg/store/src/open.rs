@@ -2,7 +2,7 @@
 
 use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
-use signet_cache::{EntryStore, KeyStore, NoticeStore, StoreFault};
+use signet_cache::{EntryStore, KeyStore, LabelStore, NoticeStore, StoreFault};
 use signet_lineage::verify::Stored;
 use signet_lineage::{Record, RecordStore, ShipFault};
 use signet_types::LogId;
@@ -81,6 +81,8 @@ pub struct Stores {
     pub keys: Arc<dyn KeyStore>,
     /// Notices between replicas.
     pub notices: Arc<dyn NoticeStore>,
+    /// Labels of semantic decisions.
+    pub labels: Arc<dyn LabelStore>,
     backend: Arc<dyn Backend>,
 }
 
@@ -107,12 +109,13 @@ impl Stores {
         }
     }
 
-    fn of<S: RecordStore + EntryStore + KeyStore + NoticeStore + Backend>(store: Arc<S>) -> Self {
+    fn of<S: RecordStore + EntryStore + KeyStore + NoticeStore + LabelStore + Backend>(store: Arc<S>) -> Self {
         Self {
             records: store.clone(),
             entries: store.clone(),
             keys: store.clone(),
             notices: store.clone(),
+            labels: store.clone(),
             backend: store,
         }
     }

@@ -1,6 +1,6 @@
 //! From rows to values, once for both databases: their row types differ, their columns do not.
 
-use signet_cache::Notice;
+use signet_cache::{Finding, Notice};
 use uuid::Uuid;
 
 /// The columns that make a record, in the order in which [`readers`] takes them.
@@ -22,6 +22,26 @@ macro_rules! notice_columns {
     () => {
         "kind, source, tenant, model, namespace, stored_by_ms, appeared"
     };
+}
+
+/// The columns of a label.
+macro_rules! label_columns {
+    () => {
+        "of, model, encoder, generation, verdict, evidence, score_e6, weight_e6, at_ms, appeared"
+    };
+}
+
+/// How an operator's order stands in the columns of verdict and evidence.
+pub(crate) const RESET: (&str, &str) = ("reset", "operator");
+
+/// Verdict, evidence, score and weight of a finding.
+pub(crate) fn finding_columns(finding: &Finding) -> (&'static str, &'static str, i64, i64) {
+    match finding {
+        Finding::Reset => (RESET.0, RESET.1, 0, 0),
+        Finding::Label(label) => {
+            (label.verdict.as_str(), label.evidence.as_str(), i64::from(label.score_e6), i64::from(label.weight_e6))
+        }
+    }
 }
 
 /// A notice as its columns.
@@ -69,8 +89,10 @@ macro_rules! readers {
     ($row:ty) => {
         use crate::columns::stored_kind;
         use crate::fault::{Fault, to_array, to_epoch, to_u64};
-        use crate::readers::NoticeRow;
-        use signet_cache::{CacheKey, EntryRow, Notice, Withdrawal};
+        use crate::readers::{NoticeRow, RESET};
+        use signet_cache::{
+            CacheKey, EntryRow, Evidence, Finding, Label, LabelRow, Notice, RouteId, Verdict, Withdrawal,
+        };
         use signet_lineage::verify::Stored;
         use signet_lineage::{Columns, LogRow, Record};
         use signet_types::{EntryId, LineageId, LogId, TenantId};
@@ -178,6 +200,37 @@ macro_rules! readers {
             Ok((rows.iter().map(to_notice).collect::<Result<_, _>>()?, behind))
         }
 
+        /// `label_columns`, without the last.
+        fn to_label(row: &$row) -> Result<LabelRow, Fault> {
+            let (verdict, evidence): (&str, &str) = (row.try_get(4)?, row.try_get(5)?);
+            let small = |at: usize| Ok::<_, Fault>(u32::try_from(row.try_get::<i64, _>(at)?).unwrap_or(u32::MAX));
+            let finding = if verdict == RESET.0 {
+                Finding::Reset
+            } else {
+                // A later version's word: passing it over could loosen a route.
+                let unread = |word: &str| Fault::Corrupt(format!("a label with the unknown word {word}"));
+                Finding::Label(Label {
+                    verdict: Verdict::named(verdict).ok_or_else(|| unread(verdict))?,
+                    evidence: Evidence::named(evidence).ok_or_else(|| unread(evidence))?,
+                    score_e6: small(6)?,
+                    weight_e6: small(7)?,
+                })
+            };
+            let (model, encoder, generation) = (row.try_get(1)?, row.try_get(2)?, to_u64(row.try_get(3)?)?);
+            Ok(LabelRow {
+                of: LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
+                route: RouteId { model, encoder, generation },
+                finding,
+                at_ms: to_u64(row.try_get(8)?)?,
+            })
+        }
+
+        /// The labels, and the cursor behind them.
+        pub(super) fn to_labels(rows: &[$row], cursor: u64) -> Result<(Vec<LabelRow>, u64), Fault> {
+            let behind = rows.last().map(|row| to_u64(row.try_get(9)?)).transpose()?.unwrap_or(cursor);
+            Ok((rows.iter().map(to_label).collect::<Result<_, _>>()?, behind))
+        }
+
         /// The entries, and the cursor behind them.
         pub(super) fn to_entries(rows: &[$row], cursor: u64) -> Result<(Vec<EntryRow>, u64), Fault> {
             let behind = rows.last().map(|row| to_u64(row.try_get(7)?)).transpose()?.unwrap_or(cursor);
@@ -186,4 +239,4 @@ macro_rules! readers {
     };
 }
 
-pub(crate) use {entry_columns, notice_columns, readers, record_columns};
+pub(crate) use {entry_columns, label_columns, notice_columns, readers, record_columns};

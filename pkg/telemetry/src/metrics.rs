@@ -76,6 +76,18 @@ struct DecisionLabels {
     verdict: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TrustLabels {
+    route: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FindingLabels {
+    verdict: &'static str,
+    evidence: &'static str,
+}
+
 macro_rules! one_label {
     ($($type:ident { $label:ident }),*) => { $(
         #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -124,6 +136,8 @@ pub struct Metrics {
     lag: Gauge<f64, std::sync::atomic::AtomicU64>,
     undeclared: Gauge,
     feedback: Family<VerdictLabel, Counter>,
+    trust: Family<TrustLabels, Gauge>,
+    labels: Family<FindingLabels, Counter>,
     panics: Counter,
 }
 
@@ -177,6 +191,10 @@ impl Metrics {
         registry.register("lineage_undeclared_records", undeclared_help, undeclared.clone());
         let feedback = Family::default();
         registry.register("feedback", "Verdicts of callers on cached answers", feedback.clone());
+        let trust = Family::default();
+        registry.register("semantic_trust", "Routes by what their labels allow", trust.clone());
+        let labels = Family::default();
+        registry.register("semantic_labels", "Semantic decisions that were checked", labels.clone());
         let panics = Counter::default();
         registry.register("panics", "Requests that ended in a panic", panics.clone());
         Self {
@@ -197,6 +215,8 @@ impl Metrics {
             lag,
             undeclared,
             feedback,
+            trust,
+            labels,
             panics,
         }
     }
@@ -244,7 +264,18 @@ impl Metrics {
         self.feedback.get_or_create(&VerdictLabel { verdict }).inc();
     }
 
-    /// Counts tokens: `input`, `output`, `input_saved`, `output_saved`.
+    /// Sets how many routes of one name stand in one state. The caller bounds the names.
+    pub fn trust(&self, route: &str, state: &'static str, routes: u64) {
+        let labels = TrustLabels { route: route.to_owned(), state };
+        self.trust.get_or_create(&labels).set(i64::try_from(routes).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a semantic decision that was checked.
+    pub fn label(&self, verdict: &'static str, evidence: &'static str) {
+        self.labels.get_or_create(&FindingLabels { verdict, evidence }).inc();
+    }
+
+    /// Counts tokens: `input`, `output`, `input_saved`, `output_saved`, `input_judge`, `output_judge`.
     pub fn tokens(&self, kind: &'static str, tokens: u64) {
         self.tokens.get_or_create(&KindLabel { kind }).inc_by(tokens);
     }

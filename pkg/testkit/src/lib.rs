@@ -10,6 +10,7 @@ mod entries;
 mod exact;
 mod index;
 mod keys;
+mod labels;
 mod notices;
 mod switch;
 
@@ -18,5 +19,6 @@ pub use entries::MemoryEntryStore;
 pub use exact::MemoryExactStore;
 pub use index::BruteForceIndex;
 pub use keys::MemoryKeyStore;
+pub use labels::MemoryLabelStore;
 pub use notices::MemoryNoticeStore;
 pub use switch::{Switch, Trouble};

@@ -1,11 +1,15 @@
 //! From a valid configuration to the parts of a gateway.
 
 use anyhow::{Context, Result, anyhow};
-use signet_cache::{Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig};
+use signet_cache::{
+    Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, Trust, TrustPolicy, UNIT,
+};
 use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
-use signet_pipeline::{AuthMode, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Settings, Voice};
+use signet_pipeline::{
+    AuthMode, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, Voice,
+};
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
 use signet_spool::RecordLog;
@@ -156,6 +160,43 @@ pub(crate) struct Built {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) stores: Stores,
     pub(crate) outbox: Outbox,
+    pub(crate) sampler: Option<Arc<Sampler>>,
+}
+
+/// Sampling, where there is a semantic layer. Its own fleet: connections belong to the runtime that made them.
+pub(crate) fn sampling(
+    config: &Config,
+    common: &Common,
+    cache: &Cache,
+    recorder: &Arc<Recorder>,
+    stores: &Stores,
+) -> Result<Option<Sampling>> {
+    let Some(layer) = cache.semantic() else { return Ok(None) };
+    let semantic = &config.semantic;
+    let policy = TrustPolicy {
+        max_false_share: semantic.max_false_share,
+        floor_e6: millionths(semantic.similarity_min),
+        lowest_e6: millionths(semantic.similarity_lowest),
+    };
+    let judge = match &semantic.judge {
+        Some(model) => Some(Judge::new(Arc::new(fleet(config)?.0), model.clone())),
+        None => None,
+    };
+    Ok(Some(Sampling {
+        trust: Arc::new(Trust::new(policy, layer.encoder(), POLICY_GENERATION)),
+        share: semantic.sample_share,
+        floor: semantic.similarity_min,
+        store: stores.labels.clone(),
+        judge,
+        recorder: recorder.clone(),
+        clock: common.clock.clone(),
+        metrics: common.metrics.clone(),
+    }))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a similarity is in (0, 1]")]
+fn millionths(similarity: f32) -> u32 {
+    (f64::from(similarity) * f64::from(UNIT)).round() as u32
 }
 
 pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result<Pipeline> {
@@ -184,6 +225,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         limiter: limiter(config)?,
         outbox: Arc::new(built.outbox),
         notices: built.stores.notices,
+        sampler: built.sampler,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),

@@ -12,7 +12,9 @@ use signet_cache::Keyring;
 use signet_config::{Config, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
-use signet_pipeline::{Carrier, Follower, Outbox, Recorder, ShipEnd, Shipper, Tail, outbox};
+use signet_pipeline::{
+    Carrier, Follower, LabelFollower, Outbox, Recorder, Sampler, Sampling, ShipEnd, Shipper, Tail, outbox,
+};
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
 use signet_store::Stores;
@@ -173,12 +175,18 @@ impl Process {
         let follower = Follower::new(notices, cache.clone(), ring.clone(), clock);
         let (outbox, carrier) = self.outbox();
         let carrying = self.services.spawn(carrier.run());
+        let sampling = build::sampling(&self.config, &self.common, &cache, &self.recorder, &self.stores)?;
+        let sampler = match sampling {
+            Some(sampling) => Some(Arc::new(self.label(sampling, migrated).await)),
+            None => None,
+        };
         let built = Built {
             cache: cache.clone(),
             keys: ring,
             recorder: self.recorder.clone(),
             stores: self.stores.clone(),
             outbox,
+            sampler,
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
         self.follow(follower, migrated).await;
@@ -211,6 +219,26 @@ impl Process {
         if !matches!(tokio::time::timeout(WARM_BUDGET, told).await, Ok(Ok(true))) {
             tracing::info!("serving nothing that was stored before, until it is known what was taken back");
         }
+    }
+
+    /// Reads what is known of earlier decisions, then labels and follows in the background.
+    async fn label(&self, sampling: Sampling, migrated: &CancellationToken) -> Sampler {
+        let models = self.config.models.iter().map(|model| model.name.as_str().to_owned()).collect();
+        let (store, trust) = (sampling.store.clone(), sampling.trust.clone());
+        let mut follower = LabelFollower::new(store, trust, models, self.common.metrics.clone());
+        let (sampler, labeller) = sampling.split();
+        let (migrated, stop) = (migrated.clone(), self.stop.clone());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.services.spawn(labeller.run(stop.clone()));
+        self.services.spawn(async move {
+            migrated.cancelled().await;
+            let _gone = tell.send(follower.catch_up().await.is_ok());
+            follower.run(stop).await;
+        });
+        if !matches!(tokio::time::timeout(WARM_BUDGET, told).await, Ok(Ok(true))) {
+            tracing::info!("serving no semantic answers, until the labels of earlier ones are read");
+        }
+        sampler
     }
 
     /// Reads stored entries for a moment, then goes on in the background.

@@ -28,3 +28,4 @@ mod replay;
 mod semantic;
 mod stack;
 mod streams;
+mod trust;

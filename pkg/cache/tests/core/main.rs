@@ -7,4 +7,5 @@ mod fixture;
 mod keyring;
 mod layered;
 mod semantic;
+mod terms;
 mod withdrawing;

@@ -165,6 +165,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         limiter: None,
         outbox: Arc::new(outbox(None, None, clock.clone(), metrics.clone()).0),
         notices: Arc::new(MemoryNoticeStore::default()),
+        sampler: None,
         faces: Arc::new(OpenAiFaces),
         clock,
         metrics,

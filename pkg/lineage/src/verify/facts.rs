@@ -124,7 +124,8 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
         | Kind::Feedback
         | Kind::Purge
         | Kind::Config
-        | Kind::Erasure => Control::None,
+        | Kind::Erasure
+        | Kind::Label => Control::None,
     })
 }
 
@@ -142,6 +143,7 @@ fn read_columns(p: &Value) -> Result<Columns, &'static str> {
         "purge" => Kind::Purge,
         "config" => Kind::Config,
         "erasure" => Kind::Erasure,
+        "label" => Kind::Label,
         _ => return Err("kind"),
     };
     let model = text(p, &["model", "routed"]).or_else(|| text(p, &["model", "asked"]));

@@ -2,6 +2,7 @@
 
 mod entries;
 mod keys;
+mod labels;
 mod notices;
 mod records;
 

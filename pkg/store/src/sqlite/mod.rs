@@ -5,6 +5,7 @@
 
 mod entries;
 mod keys;
+mod labels;
 mod notices;
 mod records;
 

@@ -85,6 +85,17 @@ macro_rules! notice_store_contract {
     };
 }
 
+macro_rules! label_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, labels, $fixture:
+            labels_come_back_as_they_were_in_their_order
+            a_cursor_shows_only_the_labels_behind_it_page_by_page
+            a_decision_is_labelled_once
+            the_newest_labels_of_each_route_and_verdict_stay
+        );
+    };
+}
+
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(sqlite_records, sqlite);
 gap_contract!(postgres_gaps, postgres);
@@ -95,3 +106,5 @@ key_store_contract!(postgres_keys, postgres);
 key_store_contract!(sqlite_keys, sqlite);
 notice_store_contract!(postgres_notices, postgres);
 notice_store_contract!(sqlite_notices, sqlite);
+label_store_contract!(postgres_labels, postgres);
+label_store_contract!(sqlite_labels, sqlite);

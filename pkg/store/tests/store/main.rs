@@ -4,6 +4,7 @@ mod contract;
 mod entries;
 mod gaps;
 mod keys;
+mod labels;
 mod notices;
 mod postgres;
 mod records;

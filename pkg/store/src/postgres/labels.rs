@@ -1,0 +1,78 @@
+//! Labels of semantic decisions in Postgres.
+
+use super::read::to_labels;
+use super::{PgStore, unnamed};
+use crate::fault::{Fault, to_i64};
+use crate::readers::{finding_columns, label_columns};
+use async_trait::async_trait;
+use signet_cache::{LabelRow, LabelStore, StoreFault};
+use sqlx::postgres::PgConnection;
+
+// As for entries: numbers become visible in their order.
+const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock(7310029, 4)";
+// The number is taken under the lock, and only if the row goes in.
+const ADD: &str = "\
+INSERT INTO semantic_label (of, model, encoder, generation, verdict, evidence, score_e6, weight_e6, at_ms)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE NOT EXISTS (SELECT 1 FROM semantic_label WHERE of = $1)";
+const FORGET: &str = "\
+DELETE FROM semantic_label WHERE model = $1 AND encoder = $2 AND generation = $3 AND verdict = $4 AND appeared <= (
+    SELECT appeared FROM semantic_label WHERE model = $1 AND encoder = $2 AND generation = $3 AND verdict = $4
+    ORDER BY appeared DESC OFFSET $5 LIMIT 1)";
+
+// A cursor beyond the last number comes from before a restore: it reads from the start.
+const SINCE: &str = concat!(
+    "SELECT ",
+    label_columns!(),
+    " FROM semantic_label
+    WHERE appeared > CASE WHEN $1 > (SELECT last_value FROM semantic_label_appeared) THEN 0 ELSE $1 END
+    ORDER BY appeared LIMIT $2"
+);
+
+#[async_trait]
+impl LabelStore for PgStore {
+    async fn add(&self, rows: &[LabelRow], keep: u32) -> Result<(), StoreFault> {
+        let rows = rows.to_vec();
+        let work = self.transact(move |conn| Box::pin(async move { add(conn, &rows, keep).await }));
+        Ok(work.await?)
+    }
+
+    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<LabelRow>, u64), StoreFault> {
+        let after = to_i64(cursor)?;
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let rows = unnamed(SINCE).bind(after).bind(i64::from(limit)).fetch_all(conn).await?;
+                to_labels(&rows, cursor)
+            })
+        });
+        Ok(work.await?)
+    }
+}
+
+async fn add(conn: &mut PgConnection, rows: &[LabelRow], keep: u32) -> Result<(), Fault> {
+    unnamed(ONE_WRITER).execute(&mut *conn).await?;
+    for row in rows {
+        let (verdict, evidence, score, weight) = finding_columns(&row.finding);
+        let (route, generation) = (&row.route, to_i64(row.route.generation)?);
+        unnamed(ADD)
+            .bind(row.of.as_uuid())
+            .bind(&route.model)
+            .bind(&route.encoder)
+            .bind(generation)
+            .bind(verdict)
+            .bind(evidence)
+            .bind(score)
+            .bind(weight)
+            .bind(to_i64(row.at_ms)?)
+            .execute(&mut *conn)
+            .await?;
+        unnamed(FORGET)
+            .bind(&route.model)
+            .bind(&route.encoder)
+            .bind(generation)
+            .bind(verdict)
+            .bind(i64::from(keep))
+            .execute(&mut *conn)
+            .await?;
+    }
+    Ok(())
+}
