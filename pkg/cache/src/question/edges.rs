@@ -58,11 +58,6 @@ const LEADS: &[&str] = &[
     "i wonder",
     "just wondering",
     "wondering",
-    "can i ask",
-    "could i ask",
-    "may i ask",
-    "can i ask you",
-    "may i ask you",
     "can anyone tell me",
     "can someone tell me",
     "could anyone tell me",
@@ -223,9 +218,6 @@ fn begins_question(token: &Token<'_>) -> bool {
 fn closing(tokens: &[Token<'_>]) -> Option<usize> {
     let last = tokens.last()?;
     let rest = |used: usize| &tokens[..tokens.len() - used];
-    if last.class == Some(Class::Literal) && decoration(&last.text) {
-        return rest(1).last().is_some_and(|before| before.ends && !before.colon).then_some(1);
-    }
     if !last.has(marks::CLOSES) || last.cased.is_some() {
         return None;
     }
@@ -236,11 +228,11 @@ fn closing(tokens: &[Token<'_>]) -> Option<usize> {
     let used = used.max()?;
     let before = rest(used);
     let apart = before.last().is_none_or(|token| token.ends);
-    let plain = used == 1 && last.is_any(&["please", "thanks"]) && trails(before);
+    let plain = used == 1 && last.is("please") && trails(before);
     ((apart || plain) && !before.iter().any(|token| token.colon)).then_some(used)
 }
 
-/// Whether "please" or "thanks" without a comma can only be politeness: a whole question of a common frame stands before it,
+/// Whether "please" without a comma can only be politeness: a whole question of a common frame stands before it,
 /// which ends with a noun.
 fn trails(before: &[Token<'_>]) -> bool {
     const FRAMES: &[&str] =
@@ -251,13 +243,6 @@ fn trails(before: &[Token<'_>]) -> bool {
     noun && before.len() > 4
         && begins_any(before, FRAMES).is_some()
         && !before.iter().any(|token| token.has(marks::ABOUT_WORDS) || token.ends)
-}
-
-/// An emoji or a smiley.
-fn decoration(text: &str) -> bool {
-    const SMILEYS: &[&str] = &[":)", ":-)", ";)", ";-)", ":(", ":-(", ":D", "^^", ":", "xD"];
-    let emoji = |c: char| matches!(c, '\u{1f300}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{fe0f}' | '\u{200d}');
-    SMILEYS.contains(&text) || text.chars().all(emoji)
 }
 
 /// "what a mutex is" → "what is a mutex", "how tall the tower is" → "how tall is the tower", as a question embedded in a

@@ -162,38 +162,6 @@ pub(super) fn unit(word: &str) -> Option<&'static str> {
     UNITS.get(word).copied()
 }
 
-/// Known words by the letters in them, whatever their order; two of the same letters are left out.
-static LETTERS: LazyLock<HashMap<u64, Option<&'static str>, ahash::RandomState>> = LazyLock::new(|| {
-    let mut letters: HashMap<u64, Option<&'static str>, ahash::RandomState> = HashMap::default();
-    let plain = |word: &&str| word.len() >= LEAST_SWAPPED && word.bytes().all(|byte| byte.is_ascii_lowercase());
-    for word in WORDS.keys().copied().filter(plain) {
-        letters.entry(sum(word)).and_modify(|word| *word = None).or_insert(Some(word));
-    }
-    letters.retain(|_, word| word.is_some_and(|word| WORDS[word].is_known()));
-    letters
-});
-
-/// Least length of a word in which swapped letters are seen.
-const LEAST_SWAPPED: usize = 5;
-
-/// A sum over the letters of a word in lower case.
-fn sum(word: &str) -> u64 {
-    word.bytes().fold(0, |sum: u64, byte| {
-        sum.wrapping_add(u64::from(byte).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ (u64::from(byte) << 40))
-    })
-}
-
-/// The known word of which two neighbouring letters were swapped, behind its first letter: "chagne" is "change".
-pub(super) fn unswapped(word: &str) -> Option<&'static str> {
-    if word.len() < LEAST_SWAPPED || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        return None;
-    }
-    let known = (*LETTERS.get(&sum(word))?)?;
-    let (one, other) = (word.as_bytes(), known.as_bytes());
-    let at = one.iter().zip(other).position(|(one, other)| one != other).filter(|&at| at > 0)?;
-    (one.len() == other.len() && at + 2 <= one.len() && one[at + 2..] == other[at + 2..]).then_some(known)
-}
-
 /// `(canonical, variant)` of a table of `(canonical, "variant, variant")`; the canonical word is a variant of itself.
 fn rows(table: &'static [(&'static str, &'static str)]) -> impl Iterator<Item = (&'static str, &'static str)> {
     table.iter().flat_map(|&(canon, variants)| {
@@ -236,9 +204,6 @@ fn build() -> Words {
     for (near, word) in rows(synonyms::NEAR) {
         words.entry(word).or_default().near = Some(near);
     }
-    for word in spelling::NO_SWAPS.split_whitespace() {
-        words.entry(word).or_default();
-    }
     for &(mark, list) in marks::LISTS {
         for word in list.split_whitespace() {
             words.entry(word).or_default().marks |= mark;
@@ -249,11 +214,9 @@ fn build() -> Words {
             add_phrase(&mut words, phrase, Rewrite { of_words, ..Rewrite::new(with) });
         }
     }
-    for (list, with, of_words) in [(phrases::HOW_TO, "how-to", true), (phrases::CAN, "can i", false)] {
-        for &(next, first, list) in list {
-            for phrase in list {
-                add_phrase(&mut words, phrase, Rewrite { next, first, of_words, ..Rewrite::new(with) });
-            }
+    for &(next, first, list) in phrases::HOW_TO {
+        for phrase in list {
+            add_phrase(&mut words, phrase, Rewrite { next, first, of_words: true, ..Rewrite::new("how-to") });
         }
     }
     for &(canon, verbs, nouns) in phrases::LIGHT_VERBS {
@@ -331,14 +294,6 @@ fn leaked(form: String) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn swapped_letters_are_seen_in_known_words_only() {
-        assert_eq!([unswapped("chagne"), unswapped("instlal")], [Some("change"), Some("install")]);
-        for word in ["change", "trail", "marital", "sliver", "hcange", "chaneg7", "zalnado", "cahgne"] {
-            assert_eq!(unswapped(word), None, "{word}");
-        }
-    }
 
     #[test]
     fn no_spellings_are_opposites() {

@@ -59,12 +59,6 @@ pub(super) const MOMENT_PAIR: Mark = 1 << 24;
 pub(super) const EVENT: Mark = 1 << 25;
 /// A country or union, where its name has one reading.
 pub(super) const PLACE: Mark = 1 << 26;
-/// A thing of code: a list, a string.
-pub(super) const CODE_THING: Mark = 1 << 27;
-/// A programming language.
-pub(super) const CODE_LANGUAGE: Mark = 1 << 28;
-/// What a wall or a bridge is: something built, that comes down when it falls.
-pub(super) const BUILT: Mark = 1 << 29;
 /// A greeting.
 pub(super) const GREETING: Mark = 1 << 30;
 /// Who is greeted.
@@ -81,14 +75,10 @@ pub(super) const OWN: Mark = 1 << 35;
 pub(super) const BY: Mark = 1 << 36;
 /// which.
 pub(super) const WHICH: Mark = 1 << 37;
-/// mean, meant, define, definition.
-pub(super) const DEFINES: Mark = 1 << 39;
 /// Begins a request for several things: list, name, give.
 pub(super) const ENUMERATES: Mark = 1 << 40;
 /// located, situated.
 pub(super) const LOCATED: Mark = 1 << 41;
-/// fall, fell, down.
-pub(super) const FALLS: Mark = 1 << 42;
 /// Spoken pause: um.
 pub(super) const PAUSE: Mark = 1 << 44;
 /// Where words depend on the case of "be": is, are.
@@ -98,8 +88,6 @@ pub(super) const PAST_HELPER: Mark = 1 << 47;
 
 /// did, does.
 pub(super) const DOES: Mark = 1 << 48;
-/// year.
-pub(super) const YEAR: Mark = 1 << 49;
 /// me.
 pub(super) const ME: Mark = 1 << 50;
 /// May begin a place before a question.
@@ -111,8 +99,6 @@ pub(super) const MEASURE: Mark = 1 << 53;
 
 /// cost.
 pub(super) const COSTS: Mark = 1 << 54;
-/// takes a time, or is so: behind an -ing form that is its subject.
-pub(super) const SAID_OF_DOING: Mark = 1 << 56;
 /// far, distance.
 pub(super) const DISTANCE: Mark = 1 << 57;
 /// there, have: whether a place has something.
@@ -209,17 +195,6 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (HELPER, "can should could would must may"),
     (EVENT, "election elections referendum census championship earthquake coup budget"),
     (PLACE, "uk usa uae eu ussr"),
-    (
-        CODE_THING,
-        "list lists array arrays string strings dictionary dictionaries dict dicts tuple tuples set sets map maps vector vectors \
-         function functions class classes loop loops variable variables struct structs object objects row rows table tables column \
-         columns query queries",
-    ),
-    (
-        CODE_LANGUAGE,
-        "python java javascript js typescript ts rust go golang ruby php kotlin swift sql css bash powershell haskell perl",
-    ),
-    (BUILT, "wall walls bridge bridges tower towers building buildings statue dam tree"),
     (PAIRS, "and or versus vs compare between differ different"),
     (NOT, "not cannot"),
     (TAKES_NOT, "do does did can could will would should is are was were have has had must"),
@@ -227,20 +202,13 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (BY, "by"),
     (WHICH, "which whom who"),
     (COSTS, "cost"),
-    (
-        SAID_OF_DOING,
-        "take safe unsafe legal illegal dangerous healthy unhealthy hard easy difficult necessary harmful rude",
-    ),
     (DISTANCE, "how-far distance"),
     (THERE, "there have"),
-    (DEFINES, "mean meant meaning define definition"),
     (ENUMERATES, "list name give tell provide"),
     (LOCATED, "located situated"),
-    (FALLS, "fall fell down"),
     (COPULA, "is are was were"),
     (PAST_HELPER, "did was were"),
     (DOES, "did does"),
-    (YEAR, "year"),
     (ME, "me"),
     (LEADS, "in on at near for during to"),
     (TO, "to"),

@@ -1,13 +1,15 @@
 //! Where a capital tells nothing.
 //!
-//! Many write names in lower case. "how tall is the eiffel tower" asks for no other tower, since "eiffel" is no other word;
-//! but "rust" and "Rust" are two things. So a capital is dropped from a word that has no other reading in lower case, as
-//! far as a list of the words that do can tell, and from two capitals side by side, which are one name of several words.
+//! Many write names in lower case: "what is the capital of france". But hardly any list can hold the names that are another
+//! word ("Wine", "Scratch", "the Police", "COBRA"), so a capital is dropped only from the names of places that are no other
+//! word, which a list can hold.
 
 use super::lexicon::{Class, Slot};
 use super::marks;
 use super::token::Token;
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// Whether `part`, in lower case `word`, is the same word without its capitals; `flat` if all words of the text have them.
 pub(super) fn folds(part: &str, word: &str, slot: Option<&Slot>, flat: bool) -> bool {
@@ -19,44 +21,29 @@ pub(super) fn folds(part: &str, word: &str, slot: Option<&Slot>, flat: bool) -> 
         return true;
     }
     let length = part.chars().count();
-    let all_upper = !part.chars().any(char::is_lowercase);
-    let pronounced = word.contains(['a', 'e', 'i', 'o', 'u', 'y']);
     match slot.filter(|slot| slot.is_known()).map(|slot| slot.sense.map(|sense| sense.class)) {
         Some(Some(Class::Language | Class::Unit | Class::Time)) => length > 3,
         Some(_) => flat,
-        None if all_upper && !flat => length > 4 || (length > 2 && !pronounced),
-        None if all_upper => length > 3,
-        None => length > 3 || (length == 3 && !part.chars().skip(1).any(char::is_uppercase)),
+        None => PLACE_SET.contains(word) && !part.chars().skip(1).any(char::is_uppercase),
     }
 }
 
-/// Two capitals side by side are one name, which is known by its words. Not where every word has a capital.
-pub(super) fn join(tokens: &mut [Token<'_>]) {
-    if !tokens.iter().any(|token| token.cased.is_some()) {
-        return;
-    }
-    let grammar = |token: &Token<'_>| token.class().is_grammar() || token.has(marks::ASKING);
-    if tokens.iter().skip(1).any(|token| token.cased.is_some() && grammar(token)) {
-        return;
-    }
-    let named = |token: &Token<'_>| token.class.is_none() && (token.cased.is_some() || token.proper) && !grammar(token);
-    let side = |one: &Token<'_>, other: &Token<'_>| {
-        !one.ends
-            && !one.owner
-            && !other.joined
-            && named(one)
-            && named(other)
-            && one.text.len() > 2
-            && other.text.len() > 2
-    };
-    let pairs: Vec<bool> = tokens.windows(2).map(|pair| side(&pair[0], &pair[1])).collect();
-    for (at, pair) in pairs.into_iter().enumerate() {
-        if pair {
-            tokens[at].cased = None;
-            tokens[at + 1].cased = None;
-        }
-    }
-}
+/// Places whose names are no other word: not Turkey, Chad, Chile, China, Jordan, Georgia, Nice, Cologne.
+const PLACES: &str = "afghanistan albania algeria andorra angola argentina armenia australia austria azerbaijan bahrain \
+    bangladesh belarus belgium belize benin bhutan bolivia botswana brazil bulgaria burundi cambodia cameroon canada \
+    colombia croatia cuba cyprus denmark ecuador egypt england eritrea estonia ethiopia finland france gabon gambia germany \
+    ghana greece greenland guatemala guyana haiti honduras hungary iceland india indonesia iran iraq ireland israel italy \
+    jamaica kazakhstan kenya kosovo kuwait laos latvia lebanon lesotho liberia libya liechtenstein lithuania luxembourg \
+    madagascar malawi malaysia maldives malta mauritius mexico moldova monaco mongolia montenegro morocco mozambique \
+    namibia nepal netherlands nicaragua nigeria norway oman pakistan panama paraguay peru philippines poland portugal qatar \
+    romania russia rwanda scotland senegal serbia singapore slovakia slovenia somalia spain sudan suriname sweden \
+    switzerland syria taiwan tajikistan tanzania thailand tunisia turkmenistan uganda ukraine uruguay uzbekistan venezuela \
+    vietnam yemen zambia zimbabwe africa asia europe california texas florida alaska hawaii \
+    london paris berlin munich madrid barcelona lisbon oslo stockholm copenhagen helsinki vienna prague warsaw budapest \
+    athens dublin edinburgh brussels amsterdam zurich geneva moscow tokyo kyoto beijing shanghai seoul bangkok hanoi delhi \
+    mumbai cairo nairobi sydney melbourne toronto montreal vancouver seattle houston istanbul jakarta manila";
+
+static PLACE_SET: LazyLock<HashSet<&str, ahash::RandomState>> = LazyLock::new(|| PLACES.split_whitespace().collect());
 
 /// A name that is all that is asked about keeps a capital: nothing beside "Meta" tells it from "meta".
 pub(super) fn alone(tokens: &mut [Token<'_>]) {

@@ -9,19 +9,14 @@ use super::lexicon::Next;
 /// anybody; but "how can I be wrong" asks why, and "how do I look" for a judgement. "The way to" may lead to a place.
 pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
     (Next::Any, false, &["how to"]),
-    (
-        Next::Does,
-        false,
-        &["how do i", "how can i", "how would i", "how could i", "how does one", "how can one", "how would one"],
-    ),
-    (Next::Hands, false, &["how do you", "how can you", "how would you", "how should i", "how should one"]),
+    (Next::Does, false, &["how do i", "how can i", "how does one", "how can one"]),
+    (Next::Hands, false, &["how do you", "how can you"]),
     (
         Next::Verb,
         false,
         &[
             "what is the way to",
             "what are the steps to",
-            "what is the process to",
             "what is the procedure to",
             "what is the method to",
             "what do i do to",
@@ -51,11 +46,8 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
         &[
             "how do i go about",
             "how can i go about",
-            "how would i go about",
             "how to go about",
             "what is the way of",
-            "what is the process for",
-            "what is the process of",
             "what is the procedure for",
             "what is the method for",
             "what is the method of",
@@ -67,18 +59,10 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
     (Next::Gerund, true, &["instructions for", "steps for", "steps in"]),
 ];
 
-/// Wordings of "can I", in the sense of whether it can be done.
-pub(super) const CAN: &[(Next, bool, &[&str])] = &[(
-    Next::Does,
-    false,
-    &["is it possible to", "is it possible for me to", "is it possible for one to", "can one", "am i able to"],
-)];
-
 /// Verbs that say no more than the noun behind them, as (verb, other verbs, nouns).
 pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
     ("book", "make schedule arrange", "appointment"),
-    ("make", "file submit lodge raise", "complaint claim"),
-    ("make", "file submit lodge", "appeal"),
+    ("make", "file submit lodge raise", "complaint"),
     ("do", "perform run", "backup scan"),
     ("give", "deliver make", "speech"),
     ("make", "take", "decision"),
@@ -101,9 +85,6 @@ pub(super) const COMPOUNDS: &[(&str, &str)] = &[
     ("going to", "going-to"),
     ("step by step", "step-by-step"),
     ("act as", "act-as"),
-    // "What does tea mean" and "the meaning of tea"; a definition is another matter (of life).
-    ("what is the meaning of", "what-means"),
-    ("what is meant by", "what-means"),
     ("give me the definition of", "define"),
     ("give the definition of", "define"),
     ("what is the definition of", "define"),
@@ -197,13 +178,7 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("which sort of", "what-kind-of"),
     ("which type of", "what-kind-of"),
     ("which types of", "what-kinds-of"),
-    // A capital city is a capital.
-    ("capital city", "capital"),
     // What can be switched is enabled and disabled.
-    ("turn on", "enable"),
-    ("switch on", "enable"),
-    ("turn off", "disable"),
-    ("switch off", "disable"),
     // Whether there is any is whether there is.
     ("do you have any", "do you have"),
     ("have you got any", "do you have"),

@@ -16,8 +16,6 @@ pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("get", "obtain"),
     ("gets", "obtains"),
     ("getting", "obtaining"),
-    ("fix", "repair"),
-    ("fixing", "repairing"),
     ("largest", "biggest"),
     ("fastest", "quickest"),
     ("bike", "bicycle"),

@@ -468,8 +468,6 @@ pub(super) const UNITS: Table = &[
 /// Units whose names are other words unless a number stands before them.
 pub(super) const UNITS_AFTER_NUMBERS: Table = &[
     ("kilogram", "kilo, kilos"),
-    ("celsius", "C"),
-    ("fahrenheit", "F"),
     ("percent", "pct"),
     ("second", "sec, secs, seconds"),
     ("minute", "min, mins"),

@@ -176,7 +176,6 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
         }
         rest = trimmed;
         let Some(first) = rest.chars().next() else {
-            names::join(&mut out);
             who_is(&mut out);
             return out;
         };
@@ -188,8 +187,16 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             rest = after;
         } else {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-            push_chunk(&rest[..end], style, &mut out);
-            rest = &rest[end..];
+            let (chunk, after) = rest.split_at(end);
+            // One mark that ends a text may stand apart, as it does in French; any other run of marks is what is asked about.
+            let mark = chunk.chars().all(|c| ".,!?…:;'\"”»)]}".contains(c));
+            let last = after.trim_start().is_empty() && (out.is_empty() || matches!(chunk, "." | "!" | "?" | "…"));
+            if mark && !last {
+                out.push(Token::value(Class::Literal, chunk));
+            } else {
+                push_chunk(chunk, style, &mut out);
+            }
+            rest = after;
         }
     }
 }
@@ -241,7 +248,12 @@ fn push_chunk<'a>(chunk: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
     if (core.len() == 1 || core.ends_with(|c: char| c.is_ascii_digit()))
         && chunk[core.len()..].starts_with(['!', '\'', '"'])
     {
-        out.push(Token::value(Class::Literal, &chunk[..=core.len()])); // a factorial, feet, inches
+        out.push(Token::value(Class::Literal, chunk)); // a factorial, feet, inches
+        return;
+    }
+    let tail = &chunk[core.len()..];
+    if tail.contains(']') || tail.contains(')') && core.contains(|c: char| c.is_ascii_digit()) {
+        out.push(Token::value(Class::Literal, chunk)); // the end of an interval, closed or open
         return;
     }
     let owner = core.ends_with(['s', 'S']) && chunk[core.len()..].starts_with('\'');
@@ -311,10 +323,10 @@ fn trim_end(chunk: &str) -> &str {
 /// A run without letters or digits: a dash between words ends a clause, as does a bullet at a line's start;
 /// everything else is an operator and a literal, since `6 / 3` is not `6 * 3`.
 fn push_symbol<'a>(core: &'a str, out: &mut Vec<Token<'a>>) {
-    let long_dash = matches!(core, "–" | "—" | "--");
+    let long_dash = matches!(core, "–" | "—");
     let behind_value = out.last().is_some_and(|last| last.class.is_some() && !last.ends);
     let bullet = matches!(core, "-" | "*" | "•") && out.last().is_none_or(|last| last.ends);
-    let apart = core == "-" && out.last().is_some_and(|last| last.class.is_none() && last.text.len() > 1);
+    let apart = core == "-" && out.last().is_some_and(|last| last.class.is_none() && last.ends);
     if bullet || apart || (long_dash && !behind_value) {
         end_clause(out);
     } else {

@@ -84,11 +84,17 @@ fn clock(core: &str) -> Option<String> {
         .unwrap_or((&lower, None));
     let (hour, minute) = digits.split_once(':').unwrap_or((digits, "00"));
     let well_formed = minute.len() == 2 && hour.len() <= 2 && (half.is_some() || digits.contains(':'));
-    if well_formed { day_time(hour.parse().ok()?, minute.parse().ok()?, half) } else { None }
+    // "7:30" alone may be a time of day or minutes and seconds, until "am" or "pm" follows; "14:00" is a time.
+    let open = half.is_none() && hour.parse::<u8>().is_ok_and(|hour| (1..=12).contains(&hour));
+    match day_time(hour.parse().ok()?, minute.parse().ok()?, half).filter(|_| well_formed) {
+        Some(_) if open => Some(format!("{digits}?")),
+        time => time,
+    }
 }
 
 /// `2` or `02:30` with the half of the day behind it.
 fn half_day(time: &str, half: &str) -> Option<String> {
+    let time = time.trim_end_matches('?');
     let (hour, minute) = time.split_once(':').unwrap_or((time, "0"));
     day_time(hour.parse().ok()?, minute.parse().ok()?, Some(half))
 }
@@ -284,7 +290,7 @@ fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
         current = match next {
             100 if (1..10).contains(&current) => current * 100,
             1_000.. if current > 0 => {
-                total = total.saturating_add(current.saturating_mul(next));
+                total = total.checked_add(current.checked_mul(next)?)?;
                 0
             }
             1..100 if current == 0 && total > 0 => next,
@@ -294,7 +300,11 @@ fn spelled_number(tokens: &[Token<'_>]) -> Option<(String, usize)> {
         };
         used = step + 1;
     }
-    let sum = total.saturating_add(current);
+    let sum = total.checked_add(current)?;
+    // "twenty second ad": an ordinal, or an ad of twenty seconds.
+    if tokens.get(used).is_some_and(|last| last.is("second") && !last.joined) && sum % 100 >= 20 && sum % 10 == 0 {
+        return None;
+    }
     if sum % 100 >= 20
         && sum % 10 == 0
         && let Some(last) = tokens.get(used).filter(|last| last.class.is_none() && !tokens[used - 1].ends)

@@ -3,19 +3,14 @@
 //! A rule is here only if the two wordings have the same answer in every natural question; its file says why. What no rule
 //! covers stays as it was written, and then only the same words match. A rule runs only where a word that it needs occurs.
 
-mod code;
-mod define;
-mod doing;
 mod events;
 mod negation;
 mod order;
-mod own;
 mod places;
 mod possessive;
 mod requests;
 #[cfg(test)]
 mod tests;
-mod time;
 mod title;
 mod voice;
 mod which;
@@ -31,43 +26,32 @@ pub(super) struct Rule {
     apply: for<'a> fn(&mut Vec<Token<'a>>),
 }
 
-/// Set for any text with a possessive; no list holds it.
-const OWNER: Mark = 1 << 63;
-
 /// All rules, in the order in which they are applied.
 pub(super) const RULES: &[Rule] = &[
     Rule { name: "negation", needs: marks::NOT, apply: negation::contracted },
-    Rule { name: "own", needs: marks::OWN, apply: own::anybodys },
-    Rule { name: "meaning", needs: marks::DEFINES, apply: define::meaning },
     Rule { name: "predicate", needs: marks::QUESTION_WORD, apply: possessive::asked_last },
-    Rule { name: "owner", needs: OWNER, apply: possessive::of },
     Rule { name: "agent", needs: marks::BY, apply: voice::agent },
     Rule { name: "title", needs: marks::QUESTION_WORD, apply: title::unquoted },
     Rule { name: "active", needs: marks::PAST_HELPER | marks::DOES, apply: voice::active },
     Rule { name: "which", needs: marks::WHICH, apply: which::what },
     Rule { name: "located", needs: marks::LOCATED, apply: which::located },
-    Rule { name: "year", needs: marks::YEAR, apply: time::year },
-    Rule { name: "falls", needs: marks::FALLS, apply: time::come_down },
     Rule { name: "requests", needs: marks::ENUMERATES | marks::ME, apply: requests::listed },
     Rule { name: "calculated", needs: marks::ASKING, apply: requests::calculated },
     Rule { name: "has", needs: marks::THERE, apply: places::has },
     Rule { name: "cost", needs: marks::COSTS, apply: places::cost },
-    Rule { name: "doing", needs: marks::SAID_OF_DOING, apply: doing::subject },
     Rule { name: "distance", needs: marks::DISTANCE, apply: order::distance },
-    Rule { name: "code", needs: marks::CODE_LANGUAGE, apply: code::language },
     Rule { name: "events", needs: marks::EVENT, apply: events::event },
     Rule { name: "places", needs: marks::LEADS, apply: events::leading_place },
     Rule { name: "differences", needs: marks::PAIRS, apply: order::differences },
-    Rule { name: "pairs", needs: marks::PAIRS, apply: order::pairs },
     Rule { name: "journeys", needs: marks::TO, apply: order::journeys },
 ];
 
 /// Rules that hold where words themselves are asked about as well.
-const OF_WORDS: [&str; 4] = ["meaning", "predicate", "requests", "differences"];
+const OF_WORDS: [&str; 3] = ["predicate", "requests", "differences"];
 
 /// Applies all rules but the one called `without`.
 pub(super) fn apply(tokens: &mut Vec<Token<'_>>, about_words: bool, without: Option<&str>) {
-    let all = tokens.iter().fold(0, |all, token| all | token.marks() | if token.owner { OWNER } else { 0 });
+    let all = tokens.iter().fold(0, |all, token| all | token.marks());
     for rule in RULES.iter().filter(|rule| rule.needs & all != 0) {
         if without != Some(rule.name) && (!about_words || OF_WORDS.contains(&rule.name)) {
             (rule.apply)(tokens);

@@ -9,7 +9,6 @@ use super::super::token::Token;
 
 /// "if I do not pay" → "if I don't pay", "cannot" → "can't".
 pub(super) fn contracted(tokens: &mut Vec<Token<'_>>) {
-    behind_subject(tokens);
     let mut at = 1;
     while at < tokens.len() {
         let subject = |before: &Token<'_>| {
@@ -26,19 +25,5 @@ pub(super) fn contracted(tokens: &mut Vec<Token<'_>>) {
             super::replace(tokens, at, 1, &["n't"]);
         }
         at += 1;
-    }
-}
-
-/// "why does bread not rise" → "why doesn't bread rise". The helper needs "do", since "is not bread" may be one thing.
-fn behind_subject(tokens: &mut Vec<Token<'_>>) {
-    let Some(at) = tokens.iter().position(|token| token.is("not")) else { return };
-    let [asked, helper, subject @ ..] = &tokens[..at] else { return };
-    let inverted = asked.has(marks::QUESTION_WORD) && !asked.ends && helper.is_any(&["do", "does", "did"]);
-    let named = |token: &Token<'_>| {
-        !token.ends && (super::noun(token) || matches!(token.class(), Class::Filler | Class::Pronoun))
-    };
-    if inverted && at + 1 < tokens.len() && (1..=3).contains(&subject.len()) && subject.iter().all(named) {
-        tokens.remove(at);
-        tokens.insert(2, Token::known("n't"));
     }
 }

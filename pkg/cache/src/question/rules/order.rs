@@ -1,8 +1,8 @@
-//! The order that carries no meaning: the two sides of "the difference between A and B", of "A or B" and of a comparison.
+//! The order that carries no meaning: the two sides of "the difference between A and B" and of a comparison. "A and B" keep
+//! theirs: the product of two vectors, a join and many a pair of names are said in an order.
 //! All else keeps its order, since order is who does what to whom, and what a phrase belongs to.
 
 use super::super::lexicon::Class;
-use super::super::marks;
 use super::super::token::Token;
 
 /// The words behind "act as" up to the end of the clause describe the persona.
@@ -71,65 +71,6 @@ fn compared(tokens: &mut Vec<Token<'_>>) {
 fn pair(tokens: &[Token<'_>]) -> Option<usize> {
     let middle = tokens.iter().position(|token| token.is("and"))?;
     (apart(&tokens[..middle]) && apart(&tokens[middle + 1..])).then_some(middle)
-}
-
-/// Words beside which "A and B" is not "B and A".
-const DIRECTED: &[&str] = &[
-    "between",
-    "respectively",
-    "from",
-    "then",
-    "ratio",
-    "quotient",
-    "proportion",
-    "rate",
-    "order",
-    "score",
-    "sequence",
-    "difference",
-    "named",
-    "called",
-];
-
-/// The sides of "A and B" and "A or B" stand in the order of their text, where both are one word or name, and nothing before
-/// them can belong to the first one only: "red cats and dogs". Verbs have an order (wash and dry), and so has what is joined
-/// by more than one word.
-pub(super) fn pairs(tokens: &mut Vec<Token<'_>>) {
-    let mut joints = tokens.iter().enumerate().filter(|(_, token)| token.is_any(&["and", "or"]) && !token.joined);
-    let (Some((joint, _)), None) = (joints.next(), joints.next()) else { return };
-    if joint == 0 || joint + 1 >= tokens.len() || tokens.iter().any(|token| token.is_any(DIRECTED)) {
-        return;
-    }
-    if let Some(stop) = articles(tokens, joint) {
-        return ordered(tokens, joint - 2, joint, stop);
-    }
-    let names = |side: &[Token<'_>]| side.len() == 1 || side.iter().all(|token| token.proper);
-    let start = tokens[..joint].iter().rposition(|token| !named(token)).map_or(0, |at| at + 1);
-    let stop = tokens[joint + 1..].iter().position(|token| !named(token)).map_or(tokens.len(), |at| joint + 1 + at);
-    let start = if tokens[start..joint].iter().all(|token| token.proper) { start } else { joint - 1 };
-    let stop = if tokens[joint + 1..stop].iter().all(|token| token.proper) { stop } else { joint + 2 };
-    let (left, right) = (&tokens[start..joint], &tokens[joint + 1..stop.max(joint + 2)]);
-    let free = match start.checked_sub(1).map(|at| &tokens[at]) {
-        None => false,
-        Some(before) => {
-            before.ends
-                || before.is_any(&["is", "are", "do", "does", "of", "for", "with", "about", "in", "both", "either"])
-        }
-    };
-    let alike = left.iter().chain(right).all(|token| named(token) && !token.has(marks::VERB | marks::GERUND));
-    if free && alike && names(left) && names(right) && !tokens[start..stop - 1].iter().any(|token| token.ends) {
-        ordered(tokens, start, joint, stop);
-    }
-}
-
-/// Where "a fruit or a vegetable" ends, whose parts have an article each.
-fn articles(tokens: &[Token<'_>], joint: usize) -> Option<usize> {
-    let article = |token: &Token<'_>| token.is_any(&["a", "an"]);
-    let left = tokens.get(joint.checked_sub(2)?..joint)?;
-    let right = tokens.get(joint + 1..joint + 3)?;
-    let plain = |token: &Token<'_>| named(token) && !token.ends;
-    let alone = tokens.get(joint + 3).is_none_or(|next| !named(next) || right[1].ends);
-    (article(&left[0]) && plain(&left[1]) && article(&right[0]) && named(&right[1]) && alone).then_some(joint + 3)
 }
 
 /// A word that may name something.

@@ -16,21 +16,10 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         ["What if a cat does not eat?", "What if a cat doesn't eat?"],
         ["Is not eating bad?", "Isn't eating bad?"],
     ),
-    ("own", ["How do I sell my boat?", "How do I sell the boat?"], ["How do I sell my boat?", "How do I sell a boat?"]),
-    (
-        "meaning",
-        ["What does ergo mean?", "What is the meaning of ergo?"],
-        ["What does life mean?", "What is the definition of life?"],
-    ),
     (
         "predicate",
         ["The capital of Peru is what?", "What is the capital of Peru?"],
         ["The capital of Peru is what?", "Where is the capital of Peru?"],
-    ),
-    (
-        "owner",
-        ["What is Peru's capital?", "What is the capital of Peru?"],
-        ["What is Ann's photo?", "What is a photo of Ann?"],
     ),
     ("agent", ["Who was Emma written by?", "Who wrote Emma?"], ["Who was Emma written for?", "Who wrote Emma?"]),
     ("title", ["Who wrote \"Emma\"?", "Who wrote Emma?"], ["Who owns \"Emma\"?", "Who owns Emma?"]),
@@ -44,16 +33,6 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         "located",
         ["Where is Lake Baikal located?", "Where is Lake Baikal?"],
         ["Why is Baikal located there?", "Why is Baikal there?"],
-    ),
-    (
-        "year",
-        ["What year did Troy fall?", "When did Troy fall?"],
-        ["What year does Troy fall?", "When does Troy fall?"],
-    ),
-    (
-        "falls",
-        ["When did the tower come down?", "When did the tower fall?"],
-        ["When did the girl come down?", "When did the girl fall?"],
     ),
     (
         "requests",
@@ -75,16 +54,10 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         ["What is the cost of a kayak?", "How much does a kayak cost?"],
         ["What is the cost of fame?", "What is fame?"],
     ),
-    ("doing", ["Is eating moss safe?", "Is it safe to eat moss?"], ["Is eating moss safe?", "Is moss safe?"]),
     (
         "distance",
         ["How far is it from Bern to Basel?", "What is the distance between Basel and Bern?"],
         ["How far is Bern from Basel?", "How far is Bern in Basel?"],
-    ),
-    (
-        "code",
-        ["How do I copy a Ruby array?", "How do I copy an array in Ruby?"],
-        ["How do I copy a ruby?", "How do I copy in Ruby?"],
     ),
     (
         "events",
@@ -100,11 +73,6 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         "differences",
         ["How do owls and hawks differ?", "Difference between owls and hawks"],
         ["How do owls and hawks differ?", "Why do owls and hawks differ?"],
-    ),
-    (
-        "pairs",
-        ["Are Ann and Bob twins?", "Are Bob and Ann twins?"],
-        ["Are wild cats and dogs shy?", "Are wild dogs and cats shy?"],
     ),
     (
         "journeys",
