@@ -55,7 +55,7 @@ pub struct Entry {
     pub body: Stored,
     /// The question, if the answer may serve rephrased questions too.
     pub question: Option<String>,
-    /// Milliseconds since the Unix epoch.
+    /// When its request came, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch; never served from this moment on.
     pub expires_ms: u64,

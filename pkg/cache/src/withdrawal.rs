@@ -21,7 +21,7 @@ pub struct Withdrawal {
     pub model: Option<String>,
     /// Entries of this `X-Cache-Namespace`.
     pub namespace: Option<String>,
-    /// Stored at this moment or before, in milliseconds since the Unix epoch.
+    /// Asked for at this moment or before, in milliseconds since the Unix epoch: what was on its way is meant as well.
     pub stored_by_ms: u64,
 }
 
@@ -33,6 +33,11 @@ impl Withdrawal {
 
     fn is_of_source_alone(&self) -> bool {
         self.tenant.is_none() && self.model.is_none() && self.namespace.is_none()
+    }
+
+    /// Whether it takes the same entries, whenever they were stored.
+    fn is_like(&self, other: &Self) -> bool {
+        Self { stored_by_ms: other.stored_by_ms, ..self.clone() } == *other
     }
 
     fn takes(&self, entry: &Entry) -> bool {
@@ -68,14 +73,16 @@ impl Withdrawals {
     /// Puts a rule into force; whether it is new.
     pub fn add(&self, rule: Withdrawal) -> bool {
         let mut rules = self.rules.write();
-        let new = match rule.source.filter(|_| rule.is_of_source_alone()) {
-            Some(source) => rules.sources.insert(source, rule.stored_by_ms).is_none(),
-            None if rules.others.contains(&rule) => false,
-            None => {
-                rules.others.push(rule);
-                true
-            }
+        let held = match rule.source.filter(|_| rule.is_of_source_alone()) {
+            Some(source) => Some(rules.sources.entry(source).or_insert(0)),
+            None => rules.others.iter_mut().find(|held| held.is_like(&rule)).map(|held| &mut held.stored_by_ms),
         };
+        // The same rule once more reaches further; it never takes less than before.
+        let new = held.as_ref().is_none_or(|held| **held < rule.stored_by_ms);
+        match held {
+            Some(held) => *held = rule.stored_by_ms.max(*held),
+            None => rules.others.push(rule),
+        }
         self.count(&rules);
         new
     }
@@ -111,7 +118,8 @@ impl Withdrawals {
             return false;
         }
         let rules = self.rules.read();
-        rules.sources.contains_key(&entry.source.id) || rules.others.iter().any(|rule| rule.takes(entry))
+        let of_source = rules.sources.get(&entry.source.id).is_some_and(|by| entry.created_ms <= *by);
+        of_source || rules.others.iter().any(|rule| rule.takes(entry))
     }
 
     /// Switches semantic answers off or on.

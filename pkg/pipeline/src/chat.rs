@@ -470,7 +470,14 @@ fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss
     let ttl = plan.controls.ttl.unwrap_or_else(usual).min(config.ttl_max);
     let question = plan.question.ok().map(str::to_owned).zip(miss.prepared);
     let origin = Origin { model: exchange.asked.as_str().into(), namespace: plan.controls.namespace.as_str().into() };
-    (!ttl.is_zero()).then_some(Filling { partition: plan.partition, key: plan.key, ttl, origin, question })
+    (!ttl.is_zero()).then_some(Filling {
+        asked_ms: exchange.received_ms(),
+        partition: plan.partition,
+        key: plan.key,
+        ttl,
+        origin,
+        question,
+    })
 }
 
 fn upstream_call(head: &Head, auth: Auth, route: Route, path: &'static str, body: landing::BodyFor) -> Call {

@@ -195,6 +195,11 @@ impl State {
         self.opening = OnceLock::new();
     }
 
+    /// When the request came, in milliseconds since the Unix epoch.
+    pub(crate) const fn received_ms(&self) -> u64 {
+        self.received_ms
+    }
+
     pub(crate) fn keys(&self) -> &Arc<TenantKeys> {
         &self.identity.keys
     }

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Filling {
     pub(crate) partition: Partition,
     pub(crate) key: CacheKey,
+    /// When the request came: an answer that is taken back while it is on its way must not be served either.
+    pub(crate) asked_ms: u64,
     pub(crate) ttl: Duration,
     pub(crate) origin: Origin,
     /// The question, if the answer may serve rephrased ones too.
@@ -39,7 +41,7 @@ impl Pipeline {
             return;
         }
         let started = Instant::now();
-        let created_ms = self.parts.clock.now_ms();
+        let created_ms = filling.asked_ms;
         let ttl_ms = filling.ttl_ms();
         let (question, prepared) = filling.question.filter(|_| semantic).unzip();
         let entry = Arc::new(Entry {

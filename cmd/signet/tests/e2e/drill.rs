@@ -1,10 +1,11 @@
 //! The wrong-hit drill: from a complaint to the decision, to everyone who was served, to an answer that is served no more.
 
 use crate::client::{Answer, ask};
-use crate::gateway::{Gateway, Setup, chat, eventually, mock, signet};
+use crate::gateway::{Gateway, Setup, chat, eventually, mock, mock_with, signet};
 use crate::keeper::Keeper;
 use crate::stack::{Redis, fresh_database};
 use serde_json::{Value, json};
+use signet_mock::Behaviour;
 use std::fs;
 use std::process::Output;
 use tempfile::TempDir;
@@ -99,6 +100,15 @@ fn a_tenant_takes_back_no_answers_but_its_own() {
     gateway.chat(&chat(ASKED), &theirs).is(200, "MISS");
 }
 
+/// What is asked within the millisecond of an order counts as asked before it.
+fn later_than(purged: &Answer) {
+    let ordered = purged.json()["stored_by_ms"].as_u64().expect("a moment");
+    eventually("the next millisecond", || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        (now.as_millis() > u128::from(ordered)).then_some(())
+    });
+}
+
 #[test]
 fn what_an_operator_purges_is_gone_and_the_rest_is_not() {
     let mock = mock();
@@ -126,7 +136,9 @@ fn what_an_operator_purges_is_gone_and_the_rest_is_not() {
         (json!({"model": chat("")["model"]}), verdict("MISS", "MISS")),
         (json!({"all": true}), verdict("MISS", "MISS")),
     ] {
-        assert_eq!(purge(&body).status, 200, "{body}");
+        let purged = purge(&body);
+        assert_eq!(purged.status, 200, "{body}");
+        later_than(&purged);
         assert_eq!(verdicts(), expected, "{body}");
     }
     let hit = gateway.chat(&chat("What is a fjord?"), &[]);
@@ -201,4 +213,15 @@ fn an_erased_tenants_answers_can_be_read_nowhere_and_its_records_still_verify() 
         (log["shipped_seq"].as_u64() == log["next_seq"].as_u64()).then_some(())
     });
     drop((one.stop(), two.stop()));
+}
+
+#[test]
+fn an_answer_on_its_way_is_taken_back_as_well() {
+    let mock = mock_with(Behaviour { latency_ms: Some(700), ..Behaviour::default() });
+    let gateway = Setup::on(&mock).start();
+    let mut asking = gateway.begin(&chat(ASKED), &[]);
+    eventually("the call upstream", || (mock.counts().requests == 1).then_some(()));
+    assert_eq!(admin(&gateway, "POST", "/admin/v1/cache/purge", &json!({"all": true})).status, 200);
+    asking.answer().is(200, "MISS");
+    gateway.chat(&chat(ASKED), &[("Cache-Control", "only-if-cached")]).refusal(504);
 }

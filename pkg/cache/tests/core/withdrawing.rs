@@ -37,6 +37,20 @@ fn a_rule_takes_what_fits_all_it_says_and_was_stored_by_then() {
 }
 
 #[test]
+fn the_same_rule_once_more_reaches_further_and_never_less_far() {
+    let held = entry(partition(1, ""), POACH);
+    for first in [Withdrawal::of_source(held.source.id, NOW - 1), Withdrawal { stored_by_ms: NOW - 1, ..rule() }] {
+        let withdrawals = Withdrawals::default();
+        withdrawals.add(first.clone());
+        assert!(!withdrawals.takes(&held));
+        withdrawals.add(Withdrawal { stored_by_ms: NOW, ..first.clone() });
+        assert!(withdrawals.takes(&held));
+        withdrawals.add(first);
+        assert_eq!((withdrawals.takes(&held), withdrawals.len()), (true, 1));
+    }
+}
+
+#[test]
 fn a_rule_goes_when_nothing_that_it_takes_can_be_left() {
     let withdrawals = Withdrawals::default();
     let held = entry(partition(1, ""), POACH);
