@@ -6,6 +6,7 @@ use crate::keeper::Keeper;
 use crate::stack::{Redis, fresh_database};
 use serde_json::{Value, json};
 use signet_mock::Behaviour;
+use signet_types::{Clock as _, SystemClock};
 use std::fs;
 use std::process::Output;
 use tempfile::TempDir;
@@ -103,10 +104,8 @@ fn a_tenant_takes_back_no_answers_but_its_own() {
 /// What is asked within the millisecond of an order counts as asked before it.
 fn later_than(purged: &Answer) {
     let ordered = purged.json()["stored_by_ms"].as_u64().expect("a moment");
-    eventually("the next millisecond", || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        (now.as_millis() > u128::from(ordered)).then_some(())
-    });
+    let clock = SystemClock::new();
+    eventually("the next millisecond", || (clock.now_ms() > ordered).then_some(()));
 }
 
 #[test]
