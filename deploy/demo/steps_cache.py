@@ -54,7 +54,7 @@ def semantic(demo):
 
 
 def vector(demo):
-    asked = "How much does a taxi from Oslo airport to the city centre of Oslo cost?"
+    asked = "How much does a taxi from Oslo airport to Oslo centre cost?"
     again = asked.replace("taxi", "cab")
     with demo.upstream_calls(1):
         source = answered(demo.alice.ask(asked), cache="MISS")
