@@ -31,6 +31,11 @@ impl Withdrawal {
         Self { source: Some(source), stored_by_ms, ..Self::default() }
     }
 
+    /// The withdrawal of all that a tenant has stored.
+    pub fn of_tenant(tenant: TenantId, stored_by_ms: u64) -> Self {
+        Self { tenant: Some(tenant), stored_by_ms, ..Self::default() }
+    }
+
     fn is_of_source_alone(&self) -> bool {
         self.tenant.is_none() && self.model.is_none() && self.namespace.is_none()
     }

@@ -10,9 +10,12 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use signet_cache::Withdrawal;
+use signet_pipeline::Fault;
 use signet_types::{LineageId, Secret, TenantId};
+use std::fmt::Display;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
@@ -171,9 +174,9 @@ async fn status(State(admin): State<Admin>) -> Json<Status> {
 }
 
 async fn purge(State(admin): State<Admin>, body: Bytes) -> Response {
-    let asked = match Json::<Purge>::from_bytes(&body) {
-        Ok(Json(asked)) => asked,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    let asked: Purge = match read(&body) {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
     };
     let limited = asked.id.is_some()
         || asked.tenant.is_some()
@@ -186,7 +189,7 @@ async fn purge(State(admin): State<Admin>, body: Bytes) -> Response {
     }
     let tenant = match asked.tenant.map(|tenant| tenant.parse::<TenantId>()).transpose() {
         Ok(tenant) => tenant,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+        Err(error) => return bad(&error),
     };
     let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
     let age_ms = asked.older_than_s.unwrap_or(0).saturating_mul(1000);
@@ -197,47 +200,54 @@ async fn purge(State(admin): State<Admin>, body: Bytes) -> Response {
         namespace: asked.namespace,
         stored_by_ms: admin.app.clock.now_ms().saturating_sub(age_ms),
     };
-    match pipeline.purge(rule).await {
-        Ok(rule) => Json(Purged { source: rule.source, stored_by_ms: rule.stored_by_ms }).into_response(),
-        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
-    }
+    let purged = pipeline.purge(rule).await;
+    done(purged.map(|rule| Purged { source: rule.source, stored_by_ms: rule.stored_by_ms }))
 }
 
 /// Destroys a tenant's keys, and with them all that was sealed for it.
 async fn erase(State(admin): State<Admin>, Path(tenant): Path<String>) -> Response {
     let tenant = match tenant.parse::<TenantId>() {
         Ok(tenant) => tenant,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+        Err(error) => return bad(&error),
     };
     let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
-    match pipeline.erase(tenant).await {
-        Ok(keys) => Json(Erased { keys }).into_response(),
-        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
-    }
+    done(pipeline.erase(tenant).await.map(|keys| Erased { keys }))
 }
 
 async fn switch_semantic(State(admin): State<Admin>, body: Bytes) -> Response {
-    let asked = match Json::<SemanticSwitch>::from_bytes(&body) {
-        Ok(Json(asked)) => asked,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    let asked: SemanticSwitch = match read(&body) {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
     };
     let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
-    match pipeline.switch_semantic(asked.off).await {
-        Ok(()) => Json(asked).into_response(),
+    done(pipeline.switch_semantic(asked.off).await.map(|()| asked))
+}
+
+async fn reset_trust(State(admin): State<Admin>, body: Bytes) -> Response {
+    let asked: TrustReset = match read(&body) {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    done(pipeline.reset_trust(&asked.model).await.map(|()| asked))
+}
+
+/// The order in a body, or its refusal.
+#[expect(clippy::result_large_err, reason = "the refusal is the answer")]
+fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Response> {
+    Json::from_bytes(body).map(|Json(order)| order).map_err(|error| bad(&error))
+}
+
+/// What an order came to.
+fn done<T: Serialize>(outcome: Result<T, Fault>) -> Response {
+    match outcome {
+        Ok(done) => Json(done).into_response(),
         Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
     }
 }
 
-async fn reset_trust(State(admin): State<Admin>, body: Bytes) -> Response {
-    let asked = match Json::<TrustReset>::from_bytes(&body) {
-        Ok(Json(asked)) => asked,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
-    };
-    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
-    match pipeline.reset_trust(&asked.model).await {
-        Ok(()) => Json(asked).into_response(),
-        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
-    }
+fn bad(error: &dyn Display) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
 }
 
 fn not_ready() -> Response {

@@ -202,7 +202,7 @@ impl Pipeline {
             Fault::NotReady("the store is away; nothing was erased")
         })?;
         self.parts.cache.drop_tenant(tenant);
-        let rule = Withdrawal { tenant: Some(tenant), stored_by_ms: now_ms, ..Withdrawal::default() };
+        let rule = Withdrawal::of_tenant(tenant, now_ms);
         let until_ms = self.outlives(&rule);
         self.parts.cache.withdrawals().add(rule);
         self.tell(&Notice::Erase { tenant, stored_by_ms: now_ms }, until_ms).await?;
@@ -282,8 +282,7 @@ impl Follower {
             match notice {
                 Notice::Withdraw(rule) => drop(withdrawals.add(rule)),
                 Notice::Erase { tenant, stored_by_ms } => {
-                    let rule = Withdrawal { tenant: Some(tenant), stored_by_ms, ..Withdrawal::default() };
-                    if withdrawals.add(rule) {
+                    if withdrawals.add(Withdrawal::of_tenant(tenant, stored_by_ms)) {
                         self.keys.forget(tenant);
                         self.cache.drop_tenant(tenant);
                     }

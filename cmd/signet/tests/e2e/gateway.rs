@@ -24,13 +24,18 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks again and again until there is an answer.
 #[track_caller]
-pub(crate) fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, poll: impl FnMut() -> Option<T>) -> T {
+    polled(poll).unwrap_or_else(|| panic!("{what}: not within {LIMIT:?}"))
+}
+
+/// The same; none if there is no answer within [`LIMIT`].
+fn polled<T>(mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let started = Instant::now();
     loop {
-        if let Some(found) = poll() {
+        let found = poll();
+        if found.is_some() || started.elapsed() >= LIMIT {
             return found;
         }
-        assert!(started.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -139,13 +144,9 @@ impl Setup {
     #[track_caller]
     pub(crate) fn run(&self, data: &Path) -> Output {
         let mut child = self.command(data).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let started = Instant::now();
-        while child.try_wait().expect("a child can be waited for").is_none() {
-            if started.elapsed() > LIMIT {
-                child.kill().ok();
-                panic!("it has not ended within {LIMIT:?}");
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        if polled(|| child.try_wait().expect("a child can be waited for")).is_none() {
+            child.kill().ok();
+            panic!("it has not ended within {LIMIT:?}");
         }
         child.wait_with_output().expect("it has ended")
     }
