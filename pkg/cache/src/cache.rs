@@ -181,7 +181,7 @@ impl Cache {
         if !ask.read.semantic || self.withdrawals.semantic_is_off() {
             return Lookup::Miss(Miss { prepared: Some(prepared), ..Miss::default() });
         }
-        let (mut found, mut decision) = layer.decide_under(&prepared, ask.read.floor, terms, ask.now_ms);
+        let (mut found, mut decision) = layer.decide_under(&prepared, ask.read.floor, terms, ask.now_ms).await;
         if let Some(found) = found.as_mut().filter(|found| found.serve && ask.read.shadow) {
             found.serve = false;
             decision.shadowed = true;

@@ -160,12 +160,13 @@ pub struct Neighbour {
     pub similarity: f32,
 }
 
-/// Vector search in process.
+/// Vector search, in process or in a store that several replicas share. A search that fails finds nothing, which is a miss.
+#[async_trait]
 pub trait VectorIndex: Send + Sync + 'static {
     /// Adds or replaces a vector.
     fn insert(&self, place: &Place, id: EntryId, vector: &[f32]);
     /// At most `k` neighbours at or over `floor`, most similar first.
-    fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour>;
+    async fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour>;
     /// Removes a vector, if it is there.
     fn remove(&self, place: &Place, id: EntryId);
     /// Number of vectors held.

@@ -194,15 +194,15 @@ impl Semantic {
     }
 
     /// The best stored question that passes, and the decision whatever it was.
-    pub fn decide(&self, asked: &Prepared, floor: Option<f32>, now_ms: u64) -> (Option<CacheKey>, Decision) {
+    pub async fn decide(&self, asked: &Prepared, floor: Option<f32>, now_ms: u64) -> (Option<CacheKey>, Decision) {
         let floor = floor.map_or(self.config.floor, |raised| raised.max(self.config.floor));
         let terms = Terms { serve_from: Some(floor), look_from: floor, sampled: false };
-        let (found, decision) = self.decide_under(asked, None, &terms, now_ms);
+        let (found, decision) = self.decide_under(asked, None, &terms, now_ms).await;
         (found.filter(|found| found.serve).map(|found| found.key), decision)
     }
 
     /// As [`Semantic::decide`] under the terms of a route, with a floor that the caller has raised.
-    pub(crate) fn decide_under(
+    pub(crate) async fn decide_under(
         &self,
         asked: &Prepared,
         raised: Option<f32>,
@@ -212,9 +212,10 @@ impl Semantic {
         let at_least = |floor: f32| raised.map_or(floor, |raised| raised.max(floor));
         let (look_from, serve_from) = (at_least(terms.look_from), terms.serve_from.map(at_least));
         let mut decision = Decision { floor: serve_from.or(Some(look_from)), ..Decision::default() };
-        let found = self
-            .same_words(asked, now_ms, &mut decision)
-            .or_else(|| self.neighbours(asked, look_from, now_ms, &mut decision));
+        let mut found = self.same_words(asked, now_ms, &mut decision);
+        if found.is_none() {
+            found = self.neighbours(asked, look_from, now_ms, &mut decision).await;
+        }
         let Some(key) = found else { return (None, decision) };
         if serve_from.is_some_and(|floor| decision.similarity.is_none_or(|similarity| similarity < floor)) {
             // Under the floor in force: worth a label, not a hit.
@@ -235,9 +236,9 @@ impl Semantic {
         Some(passes)
     }
 
-    fn neighbours(&self, asked: &Prepared, floor: f32, now_ms: u64, decision: &mut Decision) -> Option<CacheKey> {
+    async fn neighbours(&self, asked: &Prepared, floor: f32, now_ms: u64, decision: &mut Decision) -> Option<CacheKey> {
         let Meaning::Vector(vector) = &asked.meaning else { return None };
-        let near = self.index.nearest(&asked.place, vector, CANDIDATES, floor);
+        let near = self.index.nearest(&asked.place, vector, CANDIDATES, floor).await;
         let state = self.state.read();
         for neighbour in near {
             let Some(held) = state.by_id.get(&neighbour.id) else { continue };

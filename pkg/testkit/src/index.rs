@@ -1,5 +1,6 @@
 //! Vector search as its definition says it.
 
+use async_trait::async_trait;
 use parking_lot::RwLock;
 use signet_cache::{Neighbour, Place, VectorIndex};
 use signet_types::EntryId;
@@ -20,14 +21,9 @@ impl BruteForceIndex {
     }
 }
 
-impl VectorIndex for BruteForceIndex {
-    fn insert(&self, place: &Place, id: EntryId, vector: &[f32]) {
-        let mut held = self.held.write();
-        held.retain(|(at, known, _)| (at, *known) != (place, id));
-        held.push((*place, id, vector.into()));
-    }
-
-    fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
+impl BruteForceIndex {
+    /// At most `k` neighbours at or over `floor`, most similar first.
+    pub fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
         let held = self.held.read();
         let here = held.iter().filter(|(at, _, other)| (self.leaky || at == place) && other.len() == vector.len());
         let cosine = |other: &[f32]| other.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>().clamp(-1.0, 1.0);
@@ -36,6 +32,19 @@ impl VectorIndex for BruteForceIndex {
         found.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
         found.truncate(k);
         found
+    }
+}
+
+#[async_trait]
+impl VectorIndex for BruteForceIndex {
+    fn insert(&self, place: &Place, id: EntryId, vector: &[f32]) {
+        let mut held = self.held.write();
+        held.retain(|(at, known, _)| (at, *known) != (place, id));
+        held.push((*place, id, vector.into()));
+    }
+
+    async fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
+        Self::nearest(self, place, vector, k, floor)
     }
 
     fn remove(&self, place: &Place, id: EntryId) {

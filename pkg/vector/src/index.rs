@@ -3,6 +3,7 @@
 use crate::matrix::Matrix;
 use crate::quantised::Quantised;
 use ahash::RandomState;
+use async_trait::async_trait;
 use parking_lot::RwLock;
 use signet_cache::{Neighbour, Place, VectorIndex};
 use signet_types::EntryId;
@@ -124,6 +125,17 @@ impl Held {
     }
 }
 
+impl FlatIndex {
+    /// At most `k` neighbours at or over `floor`, most similar first.
+    pub fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
+        let Some(vector) = Quantised::of(vector) else { return Vec::new() };
+        let held = self.shard(place).held.read();
+        let matrix = held.places.get(place).filter(|matrix| matrix.fits(&vector));
+        matrix.map_or_else(Vec::new, |matrix| matrix.nearest(&vector, k, floor))
+    }
+}
+
+#[async_trait]
 impl VectorIndex for FlatIndex {
     fn insert(&self, place: &Place, id: EntryId, vector: &[f32]) {
         let Some(vector) = Quantised::of(vector) else { return };
@@ -137,11 +149,8 @@ impl VectorIndex for FlatIndex {
         self.evict_excess();
     }
 
-    fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
-        let Some(vector) = Quantised::of(vector) else { return Vec::new() };
-        let held = self.shard(place).held.read();
-        let matrix = held.places.get(place).filter(|matrix| matrix.fits(&vector));
-        matrix.map_or_else(Vec::new, |matrix| matrix.nearest(&vector, k, floor))
+    async fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
+        Self::nearest(self, place, vector, k, floor)
     }
 
     fn remove(&self, place: &Place, id: EntryId) {

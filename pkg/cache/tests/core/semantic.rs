@@ -3,6 +3,7 @@
 use crate::fixture::{
     BOIL, FLOOR, HOUR_MS, NOW, POACH, POACH_POLITE, POACH_SPELLED, SEMANTIC, at_cosine, embedder, partition,
 };
+use async_trait::async_trait;
 use signet_cache::{
     CacheKey, Decision, Embedder, Mode, Neighbour, Partition, Place, Prepared, Question, Semantic, SemanticConfig,
     VectorIndex,
@@ -41,7 +42,7 @@ impl Layer {
     }
 
     async fn ask(&self, home: &Partition, text: &str) -> (Option<CacheKey>, Decision) {
-        self.semantic.decide(&self.prepare(home, text).await, None, NOW)
+        self.semantic.decide(&self.prepare(home, text).await, None, NOW).await
     }
 
     async fn knows(&self, home: &Partition, text: &str) -> bool {
@@ -106,15 +107,15 @@ async fn a_caller_may_raise_the_floor_and_never_lower_it() {
     let key = layer.learn(1, &home, POACH).await;
     let asked = layer.prepare(&home, POACH_SPELLED).await;
     let decide = |floor| layer.semantic.decide(&asked, Some(floor), NOW);
-    let (found, decision) = decide(0.96);
+    let (found, decision) = decide(0.96).await;
     assert_eq!((found, decision.floor, decision.tier), (None, Some(0.96), None));
-    assert_eq!(decide(0.94).0, Some(key));
+    assert_eq!(decide(0.94).await.0, Some(key));
     let rows = [(POACH, [1.0, 0.0]), (POACH_SPELLED, at_cosine(0.85))];
     let layer = Layer::with(SEMANTIC, TableEmbedder::new(&rows), BruteForceIndex::default());
     layer.learn(1, &home, POACH).await;
     let asked = layer.prepare(&home, POACH_SPELLED).await;
     for lower in [0.8, 0.0, -1.0, f32::NEG_INFINITY, f32::NAN] {
-        let (found, decision) = layer.semantic.decide(&asked, Some(lower), NOW);
+        let (found, decision) = layer.semantic.decide(&asked, Some(lower), NOW).await;
         assert_eq!((found, decision.floor), (None, Some(FLOOR)), "{lower}");
     }
 }
@@ -173,8 +174,8 @@ async fn an_expired_question_is_not_served_by_either_tier() {
     layer.learn(1, &home, POACH).await;
     for text in [POACH_POLITE, POACH_SPELLED] {
         let asked = layer.prepare(&home, text).await;
-        assert!(layer.semantic.decide(&asked, None, NOW + HOUR_MS - 1).0.is_some());
-        let (found, decision) = layer.semantic.decide(&asked, None, NOW + HOUR_MS);
+        assert!(layer.semantic.decide(&asked, None, NOW + HOUR_MS - 1).await.0.is_some());
+        let (found, decision) = layer.semantic.decide(&asked, None, NOW + HOUR_MS).await;
         assert_eq!((found, decision.tier, decision.similarity), (None, None, None));
     }
 }
@@ -360,13 +361,14 @@ async fn the_layer_names_its_encoder() {
 #[derive(Default)]
 struct Polite(BruteForceIndex);
 
+#[async_trait]
 impl VectorIndex for Polite {
     fn insert(&self, place: &Place, id: EntryId, vector: &[f32]) {
         (0..20).for_each(|_| std::thread::yield_now());
         self.0.insert(place, id, vector);
     }
 
-    fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
+    async fn nearest(&self, place: &Place, vector: &[f32], k: usize, floor: f32) -> Vec<Neighbour> {
         self.0.nearest(place, vector, k, floor)
     }
 
