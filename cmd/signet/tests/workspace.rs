@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// From the bottom up: a crate may use those before it.
-const LAYERS: [&str; 20] = [
+const LAYERS: [&str; 21] = [
     "signet-types",
     "signet-telemetry",
     "signet-openai",
@@ -23,6 +23,7 @@ const LAYERS: [&str; 20] = [
     "signet-config",
     "signet-mock",
     "signet-testkit",
+    "signet-oracle",
     "signet",
     "signet-mock-cli",
     "signet-load",

@@ -16,6 +16,7 @@ mod receipt;
 mod record;
 mod statement;
 mod tenant_key;
+pub mod tlog;
 mod tree;
 pub mod verify;
 

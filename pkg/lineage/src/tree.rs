@@ -76,6 +76,6 @@ pub fn root_of<'a>(leaf_hashes: impl IntoIterator<Item = &'a [u8; 32]>) -> [u8; 
     tree.root()
 }
 
-fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
+pub(crate) fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
     Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }

@@ -22,6 +22,8 @@ mod end;
 mod facts;
 mod log;
 mod nodes;
+mod note;
+mod proof;
 mod report;
 mod strict;
 
@@ -33,6 +35,8 @@ use report::Findings;
 use signet_types::{LineageId, LogId, TenantId};
 use std::collections::{BTreeMap, HashSet};
 
+pub use note::{Checked as CheckedCheckpoint, Included, NoteFault, checkpoint, proof_file};
+pub use proof::{extends, includes};
 pub use report::{Code, Finding, Report};
 
 /// Records whose signatures are checked together.

@@ -49,7 +49,7 @@ impl Nodes {
     }
 }
 
-fn join(left: &Hash, right: &Hash) -> Hash {
+pub(super) fn join(left: &Hash, right: &Hash) -> Hash {
     let mut both = [1; 65];
     both[1..33].copy_from_slice(left);
     both[33..].copy_from_slice(right);

@@ -6,4 +6,5 @@ mod losses;
 mod properties;
 mod sample;
 mod tamper;
+mod tlog;
 mod truth;
