@@ -53,10 +53,16 @@ pub enum Kind {
     Purge,
     /// A setting was changed while the gateway ran.
     Config,
-    /// A tenant's keys were destroyed.
+    /// A tenant's keys were destroyed, or one record's payload.
     Erasure,
     /// A sampled semantic decision was found right, wrong or undecidable.
     Label,
+    /// The log's records or checkpoints are signed by another key from here on.
+    KeyRotate,
+    /// Records below a seq were dropped by retention.
+    Prune,
+    /// A sealed payload was opened by an operator.
+    Open,
 }
 
 impl Kind {
@@ -75,6 +81,9 @@ impl Kind {
             Self::Config => "config",
             Self::Erasure => "erasure",
             Self::Label => "label",
+            Self::KeyRotate => "key_rotate",
+            Self::Prune => "prune",
+            Self::Open => "open",
         }
     }
 }

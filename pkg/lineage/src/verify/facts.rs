@@ -125,7 +125,10 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
         | Kind::Purge
         | Kind::Config
         | Kind::Erasure
-        | Kind::Label => Control::None,
+        | Kind::Label
+        | Kind::KeyRotate
+        | Kind::Prune
+        | Kind::Open => Control::None,
     })
 }
 
@@ -144,6 +147,9 @@ fn read_columns(p: &Value) -> Result<Columns, &'static str> {
         "config" => Kind::Config,
         "erasure" => Kind::Erasure,
         "label" => Kind::Label,
+        "key_rotate" => Kind::KeyRotate,
+        "prune" => Kind::Prune,
+        "open" => Kind::Open,
         _ => return Err("kind"),
     };
     let model = text(p, &["model", "routed"]).or_else(|| text(p, &["model", "asked"]));

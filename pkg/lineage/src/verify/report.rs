@@ -28,12 +28,18 @@ pub enum Code {
     MissingLog = 17,
     /// Signed by a key that is not pinned, or not by the log's own.
     UnknownKey = 18,
+    /// Signed by a key at a place where it was no longer valid.
+    RevokedKey = 19,
     /// A record stands in a log that it was not signed for.
     WrongLog = 20,
+    /// A payload is gone and no signed record says so.
+    ErasedUnauth = 21,
     /// A column differs from what was signed.
     IndexMismatch = 22,
     /// An answer names a source that does not exist, differs, or belongs to someone else.
     LineageBroken = 23,
+    /// The database lost records that it had confirmed, and the log cannot give them again.
+    DbRegression = 24,
     /// A kept receipt's record was lost, and the log declares that loss.
     LostDeclared = 30,
     /// Nothing pins the end of a log, and it was asked for.
@@ -55,9 +61,12 @@ impl Code {
             Self::Truncated => "TRUNCATED",
             Self::MissingLog => "MISSING_LOG",
             Self::UnknownKey => "UNKNOWN_KEY",
+            Self::RevokedKey => "REVOKED_KEY",
             Self::WrongLog => "WRONG_LOG",
+            Self::ErasedUnauth => "ERASED_UNAUTH",
             Self::IndexMismatch => "INDEX_MISMATCH",
             Self::LineageBroken => "LINEAGE_BROKEN",
+            Self::DbRegression => "DB_REGRESSION",
             Self::LostDeclared => "LOST_DECLARED",
             Self::Unanchored => "UNANCHORED",
             Self::Empty => "EMPTY",

@@ -1,0 +1,41 @@
+//! `signet lineage`: the auditor's tool. It takes no lock and changes nothing.
+
+mod export;
+mod keys;
+mod show;
+mod source;
+mod verify;
+
+pub(super) use source::{Seen, Source, each_stored};
+
+use super::out::complain;
+use crate::exit;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum LineageCommand {
+    /// Check signatures, hashes, contiguity and tree roots; exit 0 only if all holds.
+    Verify(verify::VerifyArgs),
+    /// Print one record as a DSSE envelope.
+    Show(show::ShowArgs),
+    /// List every answer that was served from this one, a line each.
+    Children(show::ShowArgs),
+    /// Print the public keys of a data folder, in the form that `verify --key` takes.
+    Keys(Source),
+    /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`.
+    Export(Source),
+}
+
+pub(crate) fn run(command: LineageCommand) -> u8 {
+    let done = match command {
+        LineageCommand::Verify(args) => verify::verify(&args),
+        LineageCommand::Show(args) => show::show(&args),
+        LineageCommand::Children(args) => show::children(&args),
+        LineageCommand::Keys(source) => keys::keys(&source),
+        LineageCommand::Export(source) => export::export(&source),
+    };
+    done.unwrap_or_else(|error| {
+        complain(&format!("signet lineage: {error:#}"));
+        exit::FAILURE
+    })
+}
