@@ -345,8 +345,8 @@ fn lineage(mut section: Section<'_>) -> Lineage {
     let modes = [
         ("spool", Some(LineageMode::Spool)),
         ("memory", Some(LineageMode::Memory)),
-        ("strict", None),
-        ("strict+db", None),
+        ("strict", Some(LineageMode::Strict)),
+        ("strict+db", Some(LineageMode::StrictDb)),
     ];
     let lineage = Lineage {
         mode: section.choice("mode", &modes),

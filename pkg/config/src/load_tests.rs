@@ -198,8 +198,6 @@ fn all_faults_are_reported_at_once_with_their_keys() {
 fn what_comes_with_a_later_version_is_refused_and_said_to_be_later() {
     let later = [
         ("[auth]\nmode = 'keys'", "auth.mode"),
-        ("[lineage]\nmode = 'strict'", "lineage.mode"),
-        ("[lineage]\nmode = 'strict+db'", "lineage.mode"),
         ("[semantic]\nbackend = 'pgvector'", "semantic.backend"),
         ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'anthropic'", "provider.0.kind"),
         (

@@ -229,6 +229,10 @@ pub enum LineageMode {
     Memory,
     /// A crash of the process.
     Spool,
+    /// A power cut.
+    Strict,
+    /// The loss of the machine: the database has it too.
+    StrictDb,
 }
 
 /// What happens to requests while the log is full.

@@ -144,7 +144,10 @@ async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply
         }))
     });
     if let Ok(reply) = replied {
-        return response(reply);
+        return match app.pipeline.get() {
+            Some(pipeline) => response(pipeline.settle(head, reply).await),
+            None => response(reply),
+        };
     }
     app.metrics.panicked();
     tracing::error!(id = %head.id, "a request panicked");

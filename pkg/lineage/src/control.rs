@@ -78,6 +78,7 @@ impl Draft {
         let mut facts = vec![
             ("clean", ControlValue::Bool(found.clean)),
             ("lost_tail_possible", ControlValue::Bool(found.lost_tail_possible)),
+            ("mode", ControlValue::Text(stamp.gateway.durability.clone())),
             ("same_boot", ControlValue::Bool(found.same_boot)),
         ];
         facts.extend(found.last_seq.map(|seq| ("last_seq", ControlValue::Int(seq))));

@@ -297,6 +297,7 @@ impl Pipeline {
         let fleet = || self.parts.fleet.clone();
         if plan.controls.fetch != Fetch::IfNeeded {
             self.open(exchange)?;
+            self.parts.recorder.opened().await?;
             let landed = landing::depart(fleet(), &call, max).await;
             self.parts.metrics.step(Step::Upstream, started.elapsed());
             return self.land(exchange, head, filling, None, (&landed, judge));
@@ -306,7 +307,7 @@ impl Pipeline {
         loop {
             let depart = || {
                 self.open(exchange)?;
-                Ok(landing::depart_shared(fleet(), call.clone(), max))
+                Ok(landing::depart_shared(self.parts.recorder.clone(), fleet(), call.clone(), max))
             };
             let seat = self.flights.join(plan.key, depart)?;
             let landed = tokio::time::timeout(self.parts.settings.wait_max, seat.landed()).await;
@@ -314,6 +315,7 @@ impl Pipeline {
             if !seat.leads && landed.is_large() {
                 // Too large to share: whoever started the call has it, everyone else makes one of its own.
                 self.open(exchange)?;
+                self.parts.recorder.opened().await?;
                 let own = landing::depart(fleet(), &call, max).await;
                 self.parts.metrics.step(Step::Upstream, started.elapsed());
                 return self.land(exchange, head, filling, None, (&own, judge));
@@ -338,6 +340,7 @@ impl Pipeline {
     ) -> Result<Reply, Fault> {
         let started = Instant::now();
         self.open(exchange)?;
+        self.parts.recorder.opened().await?;
         let sent = match self.parts.fleet.send(&call.route, &call.ask, &*call.body).await {
             Ok(sent) => sent,
             Err(refused) => {

@@ -6,7 +6,7 @@ use crate::fill::Filling;
 use crate::flight::Seat;
 use crate::head::Head;
 use crate::pipeline::{AuthMode, Pipeline};
-use crate::recorder::Attested;
+use crate::recorder::{Attested, Recorder};
 use crate::reply::{self, Reply, ReplyBody, names};
 use crate::sample::Sample;
 use bytes::Bytes;
@@ -35,12 +35,20 @@ pub(crate) struct Call {
 
 /// How an upstream call ended.
 pub(crate) struct Landed {
-    pub(crate) outcome: Result<Whole, Arc<UpstreamError>>,
+    pub(crate) outcome: Result<Whole, Missed>,
     pub(crate) provider: ProviderName,
     pub(crate) attempts: Attempts,
     pub(crate) total: Duration,
     /// An answer over the bound: for one participant, the outcome is [`UpstreamError::TooLarge`] for the others.
     pub(crate) large: Mutex<Option<Large>>,
+}
+
+/// Why there is no answer.
+pub(crate) enum Missed {
+    /// The call was not made: that it would be made could not be written down safely.
+    Unopened,
+    /// The call failed.
+    Upstream(Arc<UpstreamError>),
 }
 
 /// An answer that is too large to be held: what has come of it, and the rest.
@@ -69,7 +77,7 @@ impl Landed {
 
     /// Whether only one participant can have the answer.
     pub(crate) fn is_large(&self) -> bool {
-        matches!(&self.outcome, Err(error) if matches!(**error, UpstreamError::TooLarge { .. }))
+        matches!(&self.outcome, Err(Missed::Upstream(error)) if matches!(**error, UpstreamError::TooLarge { .. }))
     }
 }
 
@@ -84,7 +92,7 @@ pub(crate) async fn depart(fleet: Arc<Fleet>, call: &Call, max_bytes: usize) -> 
         Err(refused) => {
             let asked = refused.attempts.last().map(|attempt| attempt.provider.clone());
             Landed {
-                outcome: Err(Arc::new(refused.error)),
+                outcome: Err(missed(refused.error)),
                 provider: asked.unwrap_or_else(|| call.route.targets[0].provider.clone()),
                 attempts: refused.attempts,
                 total: started.elapsed(),
@@ -94,9 +102,26 @@ pub(crate) async fn depart(fleet: Arc<Fleet>, call: &Call, max_bytes: usize) -> 
     }
 }
 
-/// The same as a future that owns all it needs, for a flight.
-pub(crate) fn depart_shared(fleet: Arc<Fleet>, call: Arc<Call>, max_bytes: usize) -> BoxFuture<'static, Landed> {
-    async move { depart(fleet, &call, max_bytes).await }.boxed()
+/// The same as a future that owns all it needs, for a flight whose first participant has just written OPEN.
+pub(crate) fn depart_shared(
+    recorder: Arc<Recorder>,
+    fleet: Arc<Fleet>,
+    call: Arc<Call>,
+    max_bytes: usize,
+) -> BoxFuture<'static, Landed> {
+    let depart = async move {
+        match recorder.opened().await {
+            Ok(()) => depart(fleet, &call, max_bytes).await,
+            Err(_) => Landed {
+                outcome: Err(Missed::Unopened),
+                provider: call.route.targets[0].provider.clone(),
+                attempts: Attempts::new(),
+                total: Duration::ZERO,
+                large: Mutex::default(),
+            },
+        }
+    };
+    depart.boxed()
 }
 
 /// Collects an answer whose head is here.
@@ -107,16 +132,20 @@ pub(crate) async fn collect(answered: Answered, provider: ProviderName, started:
     let outcome = match reply.body.gather(max_bytes).await {
         // A redirect would send the caller past the gateway; no other status below 400 but 2xx is an answer either.
         Ok(_) if status < 200 || (300..400).contains(&status) => {
-            Err(Arc::new(UpstreamError::Protocol(format!("status {status}").into())))
+            Err(missed(UpstreamError::Protocol(format!("status {status}").into())))
         }
         Ok(Gathered::Large { first, rest }) => {
             large = Some(Large { status, headers, ttfb, first, rest });
-            Err(Arc::new(UpstreamError::TooLarge { limit: max_bytes }))
+            Err(missed(UpstreamError::TooLarge { limit: max_bytes }))
         }
         Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
-        Err(error) => Err(Arc::new(error)),
+        Err(error) => Err(missed(error)),
     };
     Landed { outcome, provider, attempts: answered.attempts, total: started.elapsed(), large: Mutex::new(large) }
+}
+
+fn missed(error: UpstreamError) -> Missed {
+    Missed::Upstream(Arc::new(error))
 }
 
 /// What a whole answer turned out to be.
@@ -181,7 +210,11 @@ impl Pipeline {
         exchange.provider = Some(provider_facts(landed));
         let whole = match &landed.outcome {
             Ok(whole) => whole,
-            Err(error) => {
+            Err(Missed::Unopened) => {
+                exchange.provider = None;
+                return Err(Fault::LineageUnavailable);
+            }
+            Err(Missed::Upstream(error)) => {
                 let large = landed.large.lock().take();
                 let fault = Fault::Upstream { provider: landed.provider.clone(), error: error.clone() };
                 return large.map_or(Err(fault), |large| self.pour(exchange, head, landed, large));

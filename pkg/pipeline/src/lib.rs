@@ -30,7 +30,7 @@ pub use live::{Cut, Live};
 pub use persist::{Carrier, Outbox, Tail, outbox};
 pub use pipeline::{AuthMode, Face, Faces, Parts, Pipeline, RouteRules, Settings};
 pub use poured::Poured;
-pub use recorder::{Attested, Recorder, Voice};
+pub use recorder::{Attested, Durability, Recorder, Voice};
 pub use reply::{Reply, ReplyBody};
 pub use sample::{LabelFollower, Labeller, Sampler, Sampling};
 pub use ship::{Hole, ShipEnd, Shipper};

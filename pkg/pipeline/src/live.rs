@@ -11,6 +11,8 @@ use crate::landing::{Judged, source, usage_facts};
 use crate::pipeline::Pipeline;
 use crate::recorder::Attested;
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame};
 use signet_lineage::{CommitmentHasher, Forwarded, Outcome};
@@ -52,6 +54,8 @@ pub(crate) struct Course {
 
 enum Stage {
     Flowing,
+    /// The record is written, but not yet as safe as the mode promises; the last event is held back.
+    Settling(BoxFuture<'static, Result<(), Fault>>, Option<Bytes>),
     /// `[DONE]` is out; the provider's body should end now, so that its connection can be used again.
     Lingering(Pin<Box<Sleep>>),
     Broken,
@@ -216,11 +220,31 @@ impl Live {
                     }
                 }
                 self.trailers = attested.filter(|_| self.course.takes_trailers).and_then(|a| trailers(&a));
-                self.out.extend(held);
-                self.stage = Stage::Lingering(Box::pin(tokio::time::sleep(LINGER)));
+                if pipeline.parts.recorder.waits() {
+                    let recorder = pipeline.parts.recorder.clone();
+                    self.stage = Stage::Settling(async move { recorder.settled().await }.boxed(), held);
+                } else {
+                    self.release(held);
+                }
             }
             Err(fault) => self.report(&fault.to_string(), "lineage_unavailable"),
         }
+    }
+
+    /// Sends the last event.
+    fn release(&mut self, held: Option<Bytes>) {
+        self.out.extend(held);
+        self.stage = Stage::Lingering(Box::pin(tokio::time::sleep(LINGER)));
+    }
+
+    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Stage::Settling(settled, held) = &mut self.stage else { return Poll::Ready(()) };
+        let (settled, held) = (ready!(settled.poll_unpin(cx)), held.take());
+        match settled {
+            Ok(()) => self.release(held),
+            Err(fault) => self.report(&fault.to_string(), "lineage_unavailable"),
+        }
+        Poll::Ready(())
     }
 
     fn broken(&mut self, outcome: Outcome, message: &str) {
@@ -328,8 +352,9 @@ impl Body for Live {
             if let Some(bytes) = live.out.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
-            match live.stage {
+            match &live.stage {
                 Stage::Flowing => ready!(live.poll_upstream(cx)),
+                Stage::Settling(..) => ready!(live.poll_settled(cx)),
                 Stage::Lingering(_) => ready!(live.poll_linger(cx)),
                 // A failing body makes the server drop what it has buffered, the head and the error event with it. Where
                 // the body waits, the server writes.

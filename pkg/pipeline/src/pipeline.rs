@@ -286,6 +286,21 @@ impl Pipeline {
         Reply { status: face.status, headers, body: ReplyBody::Whole(face.body) }
     }
 
+    /// Holds a whole answer back until its record is as safe as the mode promises. A stream does so itself, at its end.
+    ///
+    /// Where that cannot be had, the answer is withheld although its record may say that it was given: who reads the log
+    /// learns of an answer too many, never of one too few.
+    pub async fn settle(&self, head: &Head, reply: Reply) -> Reply {
+        let waits = self.parts.recorder.waits() && matches!(reply.body, ReplyBody::Whole(_) | ReplyBody::Replay { .. });
+        if !waits {
+            return reply;
+        }
+        match self.parts.recorder.settled().await {
+            Ok(()) => reply,
+            Err(fault) => self.unrecorded(head, &fault),
+        }
+    }
+
     fn unrecorded(&self, head: &Head, fault: &Fault) -> Reply {
         Reply::unrecorded(head, self.parts.faces.face(fault))
     }

@@ -12,6 +12,8 @@ use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::Attested;
 use crate::reply::{self, Reply, ReplyBody, names};
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use signet_lineage::{CommitmentHasher, Outcome};
@@ -34,6 +36,8 @@ pub struct Poured {
     /// None once it has ended.
     rest: Option<Box<UpstreamBody>>,
     held: Option<Bytes>,
+    /// Ready once the record is as safe as the mode promises; the last piece goes then.
+    settling: Option<BoxFuture<'static, Result<(), Fault>>>,
     sent: CommitmentHasher,
     bytes: u64,
     chunks: u64,
@@ -80,6 +84,7 @@ impl Pipeline {
             first: first.into(),
             rest: Some(rest),
             held: None,
+            settling: None,
             sent,
             bytes: 0,
             chunks: 0,
@@ -106,8 +111,8 @@ impl Poured {
         self.chunks += 1;
     }
 
-    /// The provider ended its answer well: record, last piece.
-    fn ended(&mut self) -> Result<Frame<Bytes>, Cut> {
+    /// The provider ended its answer well: record, then the last piece.
+    fn ended(&mut self) -> Result<(), Cut> {
         self.rest = None;
         let last = self.held.take().unwrap_or_default();
         self.count(&last);
@@ -115,7 +120,9 @@ impl Poured {
         match self.attest(outcome) {
             Ok(attested) => {
                 self.trailers = attested.filter(|_| self.takes_trailers).and_then(|attested| trailers(&attested));
-                Ok(Frame::data(last))
+                let recorder = self.pipeline.parts.recorder.clone();
+                (self.held, self.settling) = (Some(last), Some(async move { recorder.settled().await }.boxed()));
+                Ok(())
             }
             Err(_) => Err(Cut),
         }
@@ -165,6 +172,12 @@ impl Body for Poured {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let poured = self.get_mut();
+        if let Some(settling) = poured.settling.as_mut() {
+            let settled = ready!(settling.poll_unpin(cx));
+            (poured.settling, poured.trailers) = (None, poured.trailers.take().filter(|_| settled.is_ok()));
+            let last = poured.held.take().unwrap_or_default();
+            return Poll::Ready(Some(settled.map(|()| Frame::data(last)).map_err(|_| Cut)));
+        }
         if poured.rest.is_none() {
             return Poll::Ready(poured.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
         }
@@ -177,7 +190,10 @@ impl Body for Poured {
                     }
                 }
                 Some(Err(error)) => return Poll::Ready(Some(Err(poured.failed(&error)))),
-                None => return Poll::Ready(Some(poured.ended())),
+                None => match poured.ended() {
+                    Ok(()) => return Pin::new(poured).poll_frame(cx),
+                    Err(cut) => return Poll::Ready(Some(Err(cut))),
+                },
             }
         }
     }

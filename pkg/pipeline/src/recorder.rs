@@ -6,6 +6,7 @@ use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Receipt, 
 use signet_spool::{LogFault, LogStats, Opened, RecordLog, Written};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +17,20 @@ const DENIALS_A_SECOND: u64 = 50;
 /// About what the log asks for one request: with less room the next one is refused.
 const ROOM: u64 = 8 << 10;
 
+/// Longest wait for the disk or the database in the modes that wait for them. One that is away for longer refuses answers.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+
+/// What an acknowledged record has survived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// It is written, so that the death of this process takes nothing: `spool`, and as far as RAM goes `memory`.
+    Written,
+    /// It is on the disk: `strict`.
+    Synced,
+    /// The database has it: `strict+db`.
+    Stored,
+}
+
 /// What every record of this process says of it.
 #[derive(Debug, Clone)]
 pub struct Voice {
@@ -23,6 +38,8 @@ pub struct Voice {
     pub origin: String,
     /// The process.
     pub gateway: Arc<Gateway>,
+    /// What an answer waits for.
+    pub durability: Durability,
     /// `on_full = "degrade"`: serve without a record, count, and say so in a signed gap.
     pub degrade: bool,
 }
@@ -87,6 +104,11 @@ impl Recorder {
         &self.voice
     }
 
+    /// Whether an answer waits for the disk or the database.
+    pub(crate) fn waits(&self) -> bool {
+        self.voice.durability != Durability::Written
+    }
+
     /// The log's figures.
     pub fn stats(&self) -> LogStats {
         self.log.stats()
@@ -123,6 +145,46 @@ impl Recorder {
             Ok(written) => Ok(Some(self.attested(written))),
             Err(fault) => self.excuse(&fault).map(|()| None),
         }
+    }
+
+    /// Waits until the requests opened so far would be known after a power cut, where the mode promises that.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where the disk fails or hangs.
+    pub(crate) async fn opened(&self) -> Result<(), Fault> {
+        if self.voice.durability == Durability::Written { Ok(()) } else { self.synced().await }
+    }
+
+    /// Waits until the records written so far are as safe as the mode promises an answer's record to be.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where they are not in time; the answer must be withheld then.
+    pub(crate) async fn settled(&self) -> Result<(), Fault> {
+        match self.voice.durability {
+            Durability::Written => Ok(()),
+            Durability::Synced => self.synced().await,
+            Durability::Stored => {
+                let mark = self.log.mark();
+                self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await
+            }
+        }
+    }
+
+    async fn synced(&self) -> Result<(), Fault> {
+        let mark = self.log.mark();
+        self.settle(poll_fn(|cx| self.log.poll_synced(mark, cx))).await
+    }
+
+    async fn settle(&self, done: impl Future<Output = Result<(), LogFault>>) -> Result<(), Fault> {
+        let started = Instant::now();
+        let done = tokio::time::timeout(SETTLE_MAX, done).await;
+        self.metrics.step(Step::Settle, started.elapsed());
+        match done {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(fault)) => tracing::error!(%fault, "a record is not safe; its answer is withheld"),
+            Err(_) => tracing::error!(limit = ?SETTLE_MAX, "a record was not safe in time; its answer is withheld"),
+        }
+        Err(Fault::LineageUnavailable)
     }
 
     fn attested(&self, written: Written) -> Attested {

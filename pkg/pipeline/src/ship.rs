@@ -7,7 +7,8 @@
 //! those. At any other hole shipping waits: what stands behind it would prove nothing.
 
 use signet_lineage::{DeclaredGap, LogRow, Record, RecordStore, ShipFault};
-use signet_spool::RecordLog;
+use signet_spool::{Mark, RecordLog};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,7 @@ pub struct Shipper {
     row: LogRow,
     faults: usize,
     draining: bool,
+    at_once: bool,
     /// Control records that may declare records missing.
     gaps: Vec<(DeclaredGap, Arc<Record>)>,
     on_hole: Box<dyn Fn(Hole) + Send + Sync>,
@@ -59,7 +61,14 @@ impl Shipper {
     /// A shipper of `log` into `store`; `row` makes the log known there.
     pub fn new(log: Arc<dyn RecordLog>, store: Arc<dyn RecordStore>, row: LogRow) -> Self {
         let on_hole = Box::new(|_| ());
-        Self { log, store, row, faults: 0, draining: false, gaps: Vec::new(), on_hole, hole: None }
+        Self { log, store, row, faults: 0, draining: false, at_once: false, gaps: Vec::new(), on_hole, hole: None }
+    }
+
+    /// Ships each record as soon as it is on the disk: answers wait for it.
+    #[must_use]
+    pub const fn at_once(mut self, at_once: bool) -> Self {
+        self.at_once = at_once;
+        self
     }
 
     /// With `gap` records of this log over which it may go, and with someone who is told of a hole that none of them
@@ -129,7 +138,7 @@ impl Shipper {
         };
         if batch.is_empty() {
             self.log.shipped(from);
-            tokio::time::sleep(PAUSE).await;
+            self.pause(from).await;
             return Ok(());
         }
         if batch[0].seq > from {
@@ -144,11 +153,29 @@ impl Shipper {
                 self.log.shipped(seq);
                 self.tell(None);
                 if !full && !self.draining {
-                    tokio::time::sleep(PAUSE).await;
+                    self.pause(seq).await;
                 }
                 Ok(())
             }
             Err(fault) => self.failed(fault, next).await,
+        }
+    }
+
+    /// Lets a batch grow; not where answers wait for it.
+    async fn pause(&self, next: u64) {
+        let pause = tokio::time::sleep(PAUSE);
+        if !self.at_once {
+            return pause.await;
+        }
+        let more = poll_fn(|cx| self.log.poll_synced(Mark::record(next), cx));
+        tokio::pin!(pause);
+        tokio::select! {
+            more = more => {
+                if more.is_err() {
+                    pause.await; // a log that has failed says so at once and for ever
+                }
+            }
+            () = &mut pause => {}
         }
     }
 

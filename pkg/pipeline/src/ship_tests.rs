@@ -7,6 +7,7 @@ use signet_lineage::{ControlStamp, Draft, Gateway, Position, Signer, Tree};
 use signet_spool::{LogFault, LogStats, Opened, Written};
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 const LOG: LogId = LogId::from_bytes([1; 16]);
 
@@ -49,6 +50,18 @@ impl RecordLog for Holed {
     }
 
     fn shipped(&self, _next_seq: u64) {}
+
+    fn mark(&self) -> Mark {
+        Mark::record(6)
+    }
+
+    fn poll_synced(&self, _: Mark, _: &mut Context<'_>) -> Poll<Result<(), LogFault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shipped(&self, _: Mark, _: &mut Context<'_>) -> Poll<Result<(), LogFault>> {
+        unreachable!("a shipper does not wait for itself")
+    }
 
     fn sync(&self) -> Result<(), LogFault> {
         Ok(())

@@ -25,6 +25,9 @@ pub struct Config {
     pub recent_bytes: u64,
     /// How long the sync thread lets a group grow. With the time of one fdatasync it is how far the disk is behind.
     pub group_pause: Duration,
+    /// With an Ed25519 public key: a log in which records are missing is opened only if `gap` records signed by this key
+    /// declare all of them.
+    pub gap_key: Option<[u8; 32]>,
 }
 
 impl Config {
@@ -40,6 +43,7 @@ impl Config {
             record_bytes: 4 << 10,
             recent_bytes: 16 << 20,
             group_pause: Duration::from_millis(5),
+            gap_key: None,
         }
     }
 }
@@ -110,6 +114,14 @@ pub enum OpenFault {
         have: u64,
         /// The next seq according to the database.
         want: u64,
+    },
+    /// Records are missing that no signed `gap` record declares, and [`Config::gap_key`] forbids to go on over them.
+    #[error("records {first_seq} to {last_seq} of the lineage log are missing, and no signed record says so")]
+    Undeclared {
+        /// The first missing seq.
+        first_seq: u64,
+        /// The last one.
+        last_seq: u64,
     },
     /// The records do not hash to the tree that was written beside them: they were changed, or memory failed.
     #[error("the records below seq {size} do not hash to the tree written with them")]

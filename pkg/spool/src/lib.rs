@@ -78,7 +78,7 @@ mod writer;
 
 pub use config::{Config, Gap, OpenFault, Recovered};
 pub use files::{Disk, Files, Handle};
-pub use log::{LogFault, LogStats, Opened, RecordLog, Written};
+pub use log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
 pub use memory::MemoryLog;
 pub use reader::read_records;
 #[cfg(any(test, feature = "test-util"))]

@@ -4,6 +4,7 @@ use signet_lineage::{Position, Record};
 use signet_types::{LineageId, LogId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
 /// Why the log took nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -83,6 +84,37 @@ pub struct LogStats {
     pub bytes: u64,
 }
 
+/// A moment in a log: everything that was written before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// Requests opened and records appended by this process.
+    pub(crate) writes: u64,
+    /// Records in the log.
+    pub(crate) records: u64,
+}
+
+impl Mark {
+    /// When the log holds the record `seq`.
+    pub const fn record(seq: u64) -> Self {
+        Self { writes: 0, records: seq + 1 }
+    }
+}
+
+/// Tasks that wait for a log to come further.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting(Vec<Waker>);
+
+impl Waiting {
+    pub(crate) fn add(&mut self, cx: &Context<'_>) {
+        self.0.push(cx.waker().clone());
+    }
+
+    /// Wakes all of them; each looks for itself whether its mark is reached.
+    pub(crate) fn wake(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
+}
+
 /// One writer log. Calls are short and synchronous: the request's own thread makes them.
 pub trait RecordLog: Send + Sync + 'static {
     /// The log's id.
@@ -102,6 +134,13 @@ pub trait RecordLog: Send + Sync + 'static {
     fn read_from(&self, from_seq: u64, max_records: usize, max_bytes: usize) -> Result<Vec<Arc<Record>>, LogFault>;
     /// Tells the log that the database holds every record below `next_seq`.
     fn shipped(&self, next_seq: u64);
+    /// Where the log stands: what calls have written that have returned is before it.
+    fn mark(&self) -> Mark;
+    /// Ready once everything before `mark` would survive a power cut; at once where nothing ever does, as in RAM. The task
+    /// is woken when it is to ask again.
+    fn poll_synced(&self, mark: Mark, cx: &mut Context<'_>) -> Poll<Result<(), LogFault>>;
+    /// Ready once the database holds every record before `mark`. The task is woken when it is to ask again.
+    fn poll_shipped(&self, mark: Mark, cx: &mut Context<'_>) -> Poll<Result<(), LogFault>>;
     /// Waits for what was written to be on the disk; called at shutdown.
     fn sync(&self) -> Result<(), LogFault>;
     /// Looks whether the log still takes records, and whether its files are still where others find them: what is written

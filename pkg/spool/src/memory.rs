@@ -1,6 +1,6 @@
 //! The log of `memory` mode: a bounded ring in RAM. A killed process loses what was not shipped yet.
 
-use crate::log::{LogFault, LogStats, Opened, RecordLog, Written};
+use crate::log::{LogFault, LogStats, Mark, Opened, RecordLog, Waiting, Written};
 use crate::recent::{Recent, weight};
 use parking_lot::Mutex;
 use signet_lineage::{Leaf, Position, Record, Tree, TreeHead};
@@ -8,6 +8,7 @@ use signet_types::{LineageId, LogId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 /// Bytes of the bound that one record is taken to need before its size is known.
 const RECORD_BYTES: u64 = 4096;
@@ -37,6 +38,7 @@ struct Ring {
     early: BTreeMap<u64, (Arc<Record>, [u8; 32])>,
     /// A record was never signed, so that none behind it can follow.
     broken: bool,
+    unshipped: Waiting,
 }
 
 /// Records between two tree heads that positions refer to.
@@ -54,6 +56,7 @@ impl MemoryLog {
             next_seq: 0,
             early: BTreeMap::new(),
             broken: false,
+            unshipped: Waiting::default(),
         };
         Self { id, bound, reserved: Arc::default(), bytes: AtomicU64::new(0), ring: Mutex::new(ring) }
     }
@@ -174,9 +177,30 @@ impl RecordLog for MemoryLog {
             self.bytes.fetch_sub(ring.recent.get(seq).map_or(0, |r| weight(r)), Ordering::Relaxed);
         }
         ring.shipped = ring.shipped.max(upto);
+        ring.unshipped.wake();
         while ring.recent.front().is_some_and(|r| r.seq + KEPT < ring.shipped) {
             ring.recent.pop();
         }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { writes: 0, records: self.ring.lock().next_seq }
+    }
+
+    fn poll_synced(&self, _mark: Mark, _cx: &mut Context<'_>) -> Poll<Result<(), LogFault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shipped(&self, mark: Mark, cx: &mut Context<'_>) -> Poll<Result<(), LogFault>> {
+        let mut ring = self.ring.lock();
+        if ring.shipped >= mark.records {
+            return Poll::Ready(Ok(()));
+        }
+        if ring.broken {
+            return Poll::Ready(Err(broken()));
+        }
+        ring.unshipped.add(cx);
+        Poll::Pending
     }
 
     fn sync(&self) -> Result<(), LogFault> {

@@ -8,7 +8,7 @@ use crate::config::{Config, OpenFault, Recovered};
 use crate::files::{Files, Handle};
 use crate::frame::{SEGMENT_HEAD, Seed, SegmentHead, has_suffix, segment_first_seq, segment_name};
 use crate::identity;
-use crate::log::Opened;
+use crate::log::{Opened, Waiting};
 use crate::replay::Replay;
 use crate::scan::{Scanner, last_written, read_full};
 use crate::segment::{Beginning, Segment, begin, head_of};
@@ -69,7 +69,7 @@ pub(crate) fn recover(
     let heads = firsts.iter().map(|&first| head(&*files, log, first)).collect::<Result<Vec<_>, _>>()?;
     let tree = heads.first().map(|h| h.tree.clone()).unwrap_or_default();
     let mut found = Found {
-        replay: Replay::new(log, tree, min_next_seq),
+        replay: Replay::new(log, tree, min_next_seq, config.gap_key),
         files,
         config,
         log,
@@ -166,6 +166,9 @@ impl Found {
         let tree = self.replay.finish();
         if let Some(want) = self.shipped.filter(|&want| want > tree.size()) {
             return Err(OpenFault::Behind { log: self.log, have: tree.size(), want });
+        }
+        if let Some(gap) = self.replay.undeclared() {
+            return Err(OpenFault::Undeclared { first_seq: gap.first_seq, last_seq: gap.last_seq });
         }
         self.quarantine()?;
         self.end_old()?;
@@ -275,6 +278,10 @@ impl Found {
             thread: ThreadState::default(),
             rewrites: 0,
             failed: None,
+            writes: 0,
+            synced_writes: 0,
+            unsynced: Waiting::default(),
+            unshipped: Waiting::default(),
             buf: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use crate::config::{Gap, OpenFault};
 use crate::frame::{FLAG_CLEAN, Frame, Hash, Kind};
 use crate::recent::Recent;
 use crate::segment::Segment;
-use signet_lineage::{Leaf, Tree};
+use signet_lineage::{Columns, DeclaredGap, Leaf, Record, Tree};
 use signet_types::{LineageId, LogId};
 use std::collections::{HashMap, HashSet};
 
@@ -32,13 +32,15 @@ pub(crate) struct Replay {
     /// that a later segment begins with, shows that it is not.
     pub(crate) undecided: HashSet<LineageId>,
     pub(crate) recent: Recent,
+    gap_key: Option<[u8; 32]>,
+    declared: Vec<DeclaredGap>,
     /// The last frame read ended the log properly.
     pub(crate) clean: bool,
 }
 
 impl Replay {
     /// A log that begins with `tree`; what the database holds less than that is missing.
-    pub(crate) fn new(log: LogId, tree: Tree, shipped: Option<u64>) -> Self {
+    pub(crate) fn new(log: LogId, tree: Tree, shipped: Option<u64>, gap_key: Option<[u8; 32]>) -> Self {
         let mut replay = Self {
             log,
             expected: tree.size(),
@@ -49,6 +51,8 @@ impl Replay {
             live: HashMap::new(),
             undecided: HashSet::new(),
             recent: Recent::default(),
+            gap_key,
+            declared: Vec::new(),
             clean: false,
         };
         if let Some(from) = shipped {
@@ -63,6 +67,19 @@ impl Replay {
             self.undecided.extend(self.live.drain().map(|(id, _)| id));
             self.gaps.push(Gap { first_seq: from, last_seq: below - 1, leaves: Vec::new() });
         }
+    }
+
+    fn note_declared(&mut self, record: &Record) {
+        let Some(key) = &self.gap_key else { return };
+        if Columns::read(&record.payload).is_ok_and(|columns| columns.kind == signet_lineage::Kind::Gap) {
+            self.declared.extend(DeclaredGap::read(record, key));
+        }
+    }
+
+    /// The first gap that may not be gone over.
+    pub(crate) fn undeclared(&self) -> Option<&Gap> {
+        let covers = |gap: &Gap| self.declared.iter().any(|told| told.from <= gap.first_seq && gap.last_seq <= told.to);
+        self.gaps.iter().find(|gap| self.gap_key.is_some() && !covers(gap))
     }
 
     /// The seq behind the last record known of.
@@ -100,6 +117,7 @@ impl Replay {
                 self.live.remove(&record.id);
                 self.undecided.remove(&record.id);
                 self.recent.remember(record.id, record.seq);
+                self.note_declared(&record);
                 segment.note(record.id, record.seq, offset);
             }
             // Beyond the limit: it was written again into the next segment.

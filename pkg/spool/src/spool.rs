@@ -4,7 +4,7 @@
 use crate::config::{Config, OpenFault, Recovered};
 use crate::files::{Disk, Files};
 use crate::frame::{frame_len, open_body};
-use crate::log::{LogFault, LogStats, Opened, RecordLog, Written};
+use crate::log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
 use crate::segment::Span;
 use crate::writer::Writer;
 use crate::{identity, recover};
@@ -15,6 +15,7 @@ use std::any::Any;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
 /// A writer log in a directory.
@@ -387,8 +388,37 @@ impl RecordLog for Spool {
         let mut writer = self.shared.writer.lock();
         writer.shipped = writer.shipped.max(next_seq.min(writer.durable.size()));
         let names = writer.release(0, self.shared.clock.now_ms());
+        writer.unshipped.wake();
         drop(writer);
         self.shared.unlink(&names);
+    }
+
+    fn mark(&self) -> Mark {
+        self.shared.writer.lock().mark()
+    }
+
+    fn poll_synced(&self, mark: Mark, cx: &mut Context<'_>) -> Poll<Result<(), LogFault>> {
+        let mut writer = self.shared.writer.lock();
+        if writer.has_synced(mark) {
+            return Poll::Ready(Ok(()));
+        }
+        if let Err(fault) = writer.alive() {
+            return Poll::Ready(Err(fault));
+        }
+        writer.unsynced.add(cx);
+        Poll::Pending
+    }
+
+    fn poll_shipped(&self, mark: Mark, cx: &mut Context<'_>) -> Poll<Result<(), LogFault>> {
+        let mut writer = self.shared.writer.lock();
+        if writer.shipped >= mark.records {
+            return Poll::Ready(Ok(()));
+        }
+        if let Err(fault) = writer.alive() {
+            return Poll::Ready(Err(fault));
+        }
+        writer.unshipped.add(cx);
+        Poll::Pending
     }
 
     fn sync(&self) -> Result<(), LogFault> {

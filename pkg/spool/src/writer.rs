@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::files::{Files, Handle};
 use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, segment_name};
-use crate::log::LogFault;
+use crate::log::{LogFault, Mark, Waiting};
 use crate::recent::Recent;
 use crate::segment::{Beginning, Segment, begin, head_of};
 use signet_lineage::{Leaf, Record, Tree, TreeHead};
@@ -44,6 +44,12 @@ pub(crate) struct Writer {
     /// Counts the tails that were rewritten: a sync that began before one says nothing about the file now in use.
     pub(crate) rewrites: u64,
     pub(crate) failed: Option<String>,
+    /// Frames of requests and records that were written; and how many of them the disk has.
+    pub(crate) writes: u64,
+    pub(crate) synced_writes: u64,
+    /// Who waits for the disk, and who for the database.
+    pub(crate) unsynced: Waiting,
+    pub(crate) unshipped: Waiting,
     /// The frame being written; kept for its capacity.
     pub(crate) buf: Vec<u8>,
 }
@@ -61,12 +67,22 @@ pub(crate) struct ThreadState {
 pub(crate) struct Cut {
     pub(crate) file: Arc<dyn Handle>,
     pub(crate) tree: Tree,
+    writes: u64,
     rewrites: u64,
 }
 
 impl Writer {
     pub(crate) const fn next_seq(&self) -> u64 {
         self.tree.size()
+    }
+
+    pub(crate) const fn mark(&self) -> Mark {
+        Mark { writes: self.writes, records: self.next_seq() }
+    }
+
+    /// Whether the disk has what was written before `mark`.
+    pub(crate) const fn has_synced(&self, mark: Mark) -> bool {
+        self.synced_writes >= mark.writes && self.durable.size() >= mark.records
     }
 
     pub(crate) fn last(&mut self) -> &mut Segment {
@@ -105,6 +121,8 @@ impl Writer {
         let why = format!("{what}: {error}");
         tracing::error!(log = %self.log, why, "the lineage log failed");
         self.failed = Some(why.clone());
+        self.unsynced.wake();
+        self.unshipped.wake();
         LogFault::Failed(why)
     }
 
@@ -120,6 +138,7 @@ impl Writer {
         put_open(&mut self.buf, seed, seq, id, facts);
         self.live.insert(id, facts.into());
         self.dirty = true;
+        self.writes += 1;
         self.write_buf()
     }
 
@@ -134,6 +153,7 @@ impl Writer {
         self.leaves.push(leaf);
         self.tree.push(leaf);
         self.dirty = true;
+        self.writes += 1;
         self.last().note(record.id, record.seq, offset);
         self.write_buf()?;
         self.trim_recent();
@@ -167,7 +187,7 @@ impl Writer {
     pub(crate) fn cut(&mut self) -> Cut {
         self.dirty = false;
         self.syncing = true;
-        Cut { file: Arc::clone(&self.file), tree: self.tree.clone(), rewrites: self.rewrites }
+        Cut { file: Arc::clone(&self.file), tree: self.tree.clone(), writes: self.writes, rewrites: self.rewrites }
     }
 
     /// Takes a sync's result in.
@@ -181,6 +201,8 @@ impl Writer {
             tracing::warn!(log = %self.log, error = %e, "fdatasync failed; writing the unsynced records to a new segment");
             return self.rewrite_tail();
         }
+        self.synced_writes = cut.writes;
+        self.unsynced.wake(); // they look at the log once its lock is free
         if cut.tree.size() == self.durable.size() {
             return Ok(());
         }
@@ -232,6 +254,8 @@ impl Writer {
         self.durable = self.tree.clone();
         self.base = self.durable.head();
         self.dirty = false;
+        self.synced_writes = self.writes;
+        self.unsynced.wake();
         Ok(())
     }
 

@@ -31,11 +31,13 @@ pub enum Step {
     Upstream,
     /// Signing and appending the record.
     Attest,
+    /// Waiting for a record to be as safe as the mode promises.
+    Settle,
     /// Filling the in-process caches.
     Store,
 }
 
-const STEPS: [(Step, &str); 9] = [
+const STEPS: [(Step, &str); 10] = [
     (Step::Admit, "admit"),
     (Step::Read, "read"),
     (Step::Identify, "identify"),
@@ -44,6 +46,7 @@ const STEPS: [(Step, &str); 9] = [
     (Step::Open, "open"),
     (Step::Upstream, "upstream"),
     (Step::Attest, "attest"),
+    (Step::Settle, "settle"),
     (Step::Store, "store"),
 ];
 

@@ -8,7 +8,8 @@ use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, On
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
 use signet_pipeline::{
-    AuthMode, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, Voice,
+    AuthMode, Durability, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling,
+    Settings, Voice,
 };
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
@@ -80,6 +81,11 @@ pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>
             instance: super::keys::hex(&super::keys::random()[..8]),
             durability: mode_name(config.lineage.mode).to_owned(),
         }),
+        durability: match config.lineage.mode {
+            LineageMode::Memory | LineageMode::Spool => Durability::Written,
+            LineageMode::Strict => Durability::Synced,
+            LineageMode::StrictDb => Durability::Stored,
+        },
         degrade: config.lineage.on_full == OnFull::Degrade,
     };
     Recorder::new(log, signer, voice, common.clock.clone(), common.metrics.clone())
@@ -150,6 +156,8 @@ pub(crate) const fn mode_name(mode: LineageMode) -> &'static str {
     match mode {
         LineageMode::Memory => "memory",
         LineageMode::Spool => "spool",
+        LineageMode::Strict => "strict",
+        LineageMode::StrictDb => "strict+db",
     }
 }
 

@@ -23,8 +23,12 @@ pub(crate) struct OpenLog {
 }
 
 /// Opens the log that the configuration asks for.
+///
+/// A `strict` log in which records are missing is refused: its promise is broken, and someone has to know. With
+/// `accept_gap` it is opened, and a signed record says what is missing.
 pub(crate) fn open(
     config: &Config,
+    (key, accept_gap): (&PublicKey, bool),
     clock: &Arc<dyn Clock>,
     stored: impl Fn(LogId) -> Option<u64>,
 ) -> Result<OpenLog, Stop> {
@@ -32,7 +36,7 @@ pub(crate) fn open(
         let log = MemoryLog::new(LogId::generate(clock.now_ms()), MEMORY_BOUND);
         return Ok(OpenLog { log: Arc::new(log), found: None });
     }
-    let spool = spool_config(config);
+    let spool = spool_config(config, Some(*key.as_bytes()).filter(|_| !accept_gap));
     let started = Instant::now();
     let known = Spool::peek(&spool).map_err(|fault| anyhow!(fault).context("opening the lineage log"))?;
     let stored = known.and_then(stored);
@@ -47,15 +51,25 @@ pub(crate) fn open(
             Ok((log, found)) => return Ok(OpenLog { log: Arc::new(log), found: Some(found) }),
             Err(OpenFault::Held) if started.elapsed() < config.server.lock_wait => std::thread::sleep(LOCK_RETRY),
             Err(fault @ OpenFault::Held) => return Err(Stop::locked(fault.into())),
+            Err(fault @ OpenFault::Undeclared { .. }) => {
+                let advice =
+                    "a strict log is not continued over a loss: restore its files, or start once with --accept-gap";
+                return Err(Stop::config(anyhow!(fault).context(advice)));
+            }
             Err(fault) => return Err(anyhow!(fault).context("opening the lineage log").into()),
         }
     }
 }
 
 /// Segments are small enough that a small log has several, and shipped ones make room before it is full.
-fn spool_config(config: &Config) -> SpoolConfig {
+fn spool_config(config: &Config, key: Option<[u8; 32]>) -> SpoolConfig {
     let max_bytes = config.lineage.spool_max_bytes;
+    let strict = matches!(config.lineage.mode, LineageMode::Strict | LineageMode::StrictDb);
+    // Where answers wait for the disk, a group is what came while the disk was busy with the last one.
+    let group_pause = if strict { Duration::ZERO } else { SpoolConfig::new("").group_pause };
     SpoolConfig {
+        group_pause,
+        gap_key: key.filter(|_| strict),
         max_bytes,
         retain_bytes: config.lineage.retain_bytes.min(max_bytes / 2),
         segment_bytes: (max_bytes / 8).clamp(SEGMENT_MIN, SEGMENT_MAX).min(max_bytes / 2),

@@ -26,6 +26,9 @@ pub(crate) struct ServeArgs {
     /// The data folder.
     #[arg(long)]
     data: Option<PathBuf>,
+    /// Start a `strict` log although records in it are damaged; the gap is signed. Only for that start.
+    #[arg(long)]
+    accept_gap: bool,
     /// Log lines as JSON.
     #[arg(long)]
     log_json: bool,
@@ -44,7 +47,7 @@ pub(crate) fn run(args: &ServeArgs) -> u8 {
             return exit::CONFIG;
         }
     };
-    match run::serve(config) {
+    match run::serve(config, args.accept_gap) {
         Ok(()) => exit::OK,
         Err(stop) => {
             complain(&format!("signet serve: {:#}", stop.cause));

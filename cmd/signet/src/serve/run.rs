@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 use super::{Stop, files, folder, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
-use signet_config::{Config, OnFull};
+use signet_config::{Config, LineageMode, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_pipeline::{
@@ -65,7 +65,7 @@ struct Bound {
 }
 
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
-pub(crate) fn serve(config: Config) -> Result<(), Stop> {
+pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
     build::fleet(&config).map_err(Stop::config)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -74,7 +74,7 @@ pub(crate) fn serve(config: Config) -> Result<(), Stop> {
     let services = runtime("services", 1)?;
     let lanes = Lanes::start()?;
     let front = Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    let process = open(config, services.handle().clone(), lanes.handles())?;
+    let process = open(config, accept_gap, services.handle().clone(), lanes.handles())?;
     let stop = process.stop.clone();
     let outcome = front.block_on(process.run());
     stop.cancel();
@@ -88,7 +88,7 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     built.with_context(|| format!("starting the {name} runtime"))
 }
 
-fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process, Stop> {
+fn open(config: Config, accept_gap: bool, services: Handle, lanes: Vec<Handle>) -> Result<Process, Stop> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
@@ -97,7 +97,7 @@ fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process,
         let _inside = services.enter();
         (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
     };
-    let opened = log::open(&config, &clock, |log| services.block_on(stored_seq(&stores, log)))?;
+    let opened = log::open(&config, (&key, accept_gap), &clock, |log| services.block_on(stored_seq(&stores, log)))?;
     let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
     let gaps = log::announce(opened, &recorder, &key)?;
     let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
@@ -267,10 +267,14 @@ impl Process {
             next_seq: 0,
         };
         let (health, metrics) = (self.health.clone(), self.common.metrics.clone());
-        let shipper = Shipper::new(log, self.stores.records.clone(), row).over(self.gaps.clone(), move |hole| {
-            metrics.undeclared(hole.map_or(0, |(from, to)| to - from + 1));
-            health.block("lineage_gap", hole.map(undeclared));
-        });
+        let waited_for = self.config.lineage.mode == LineageMode::StrictDb;
+        let shipper = Shipper::new(log, self.stores.records.clone(), row).at_once(waited_for).over(
+            self.gaps.clone(),
+            move |hole| {
+                metrics.undeclared(hole.map_or(0, |(from, to)| to - from + 1));
+                health.block("lineage_gap", hole.map(undeclared));
+            },
+        );
         let (stop, grace) = (self.stop.clone(), self.config.server.shutdown_grace);
         self.services.spawn(async move {
             tokio::select! {

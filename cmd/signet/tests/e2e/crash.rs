@@ -58,9 +58,18 @@ fn rounds() -> usize {
 
 #[test]
 fn after_kill_minus_nine_every_complete_answer_has_its_record_and_all_verify() {
+    survives_kills("spool");
+}
+
+#[test]
+fn in_strict_mode_too_every_complete_answer_has_its_record_after_kill_minus_nine() {
+    survives_kills("strict");
+}
+
+fn survives_kills(mode: &str) {
     let mock = mock();
     let folder = TempDir::new().expect("a folder");
-    let setup = Setup::on(&mock).within(folder.path());
+    let setup = Setup::on(&mock).within(folder.path()).set("lineage.mode", mode);
     let mut gateway = setup.start();
     let mut keeper = Keeper::of(folder.path());
     let mut ids = Vec::new();

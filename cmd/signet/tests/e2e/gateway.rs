@@ -70,6 +70,7 @@ pub(crate) fn streamed(prompt: &str) -> Value {
 pub(crate) struct Setup {
     env: Vec<(String, String)>,
     data: Option<PathBuf>,
+    arguments: Vec<String>,
 }
 
 impl Setup {
@@ -80,7 +81,7 @@ impl Setup {
 
     /// Before `mock`, where each caller's own key goes.
     pub(crate) fn passthrough(mock: &MockUpstream) -> Self {
-        Self { env: Vec::new(), data: None }
+        Self { env: Vec::new(), data: None, arguments: Vec::new() }
             .set("server.listen", "127.0.0.1:0")
             .set("admin.listen", "127.0.0.1:0")
             .set("limits.ip_rps", "0")
@@ -98,6 +99,12 @@ impl Setup {
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.retain(|(held, _)| held != name);
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With one more command line argument.
+    pub(crate) fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
         self
     }
 
@@ -153,6 +160,7 @@ impl Setup {
 
     pub(crate) fn command(&self, data: &Path) -> Command {
         let mut command = signet(&["serve", "--data", data.to_str().expect("a folder with a plain name")]);
+        command.args(&self.arguments);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -28,4 +28,5 @@ mod replay;
 mod semantic;
 mod stack;
 mod streams;
+mod strict;
 mod trust;

@@ -11,7 +11,7 @@ use signet_cache::{Cache, Keyring};
 use signet_http::{App, OpenAiFaces};
 use signet_lineage::{Gateway, LogRow, Record, RecordStore, ShipFault, Signer};
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
-use signet_pipeline::{AuthMode, Parts, Pipeline, Recorder, Settings, Voice, outbox};
+use signet_pipeline::{AuthMode, Durability, Parts, Pipeline, Recorder, Settings, Voice, outbox};
 use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
 use signet_spool::{MemoryLog, RecordLog};
 use signet_telemetry::Metrics;
@@ -191,6 +191,7 @@ fn voice() -> Voice {
             instance: "test".to_owned(),
             durability: "memory".to_owned(),
         }),
+        durability: Durability::Written,
         degrade: false,
     }
 }

@@ -7,6 +7,7 @@ mod faults;
 mod memory;
 mod model;
 mod retention;
+mod strict;
 
 use crate::config::{Config, OpenFault, Recovered};
 use crate::log::{LogFault, Opened, RecordLog};
