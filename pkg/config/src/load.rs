@@ -5,8 +5,8 @@ use crate::problem::{Problem, Problems};
 use crate::reader::Reader;
 use crate::section::Section;
 use crate::settings::{
-    Admin, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider, Semantic,
-    SemanticMode, Server, Store,
+    Admin, AnchorPlace, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider,
+    Semantic, SemanticMode, Server, Store,
 };
 use crate::tree::{Leaf, Node, Source};
 use crate::upstream::{check_key, models, providers};
@@ -355,25 +355,75 @@ fn lineage(mut section: Section<'_>) -> Lineage {
         on_full: section.choice("on_full", &[("reject", Some(OnFull::Reject)), ("degrade", Some(OnFull::Degrade))]),
         spool_max_bytes: section.number("spool_max_bytes", 17_179_869_184, 1..=PIB),
         retain_bytes: section.number("retain_bytes", 2_147_483_648, 0..=PIB),
-        key_file: section.text("key_file").map(|path| {
-            section.reader.holds(&section.at("key_file"), &path);
-            section.reader.resolve(path)
-        }),
+        key_file: key_file(&mut section, "key_file"),
+        checkpoint_key_file: key_file(&mut section, "checkpoint_key_file"),
+        checkpoint_every: Duration::from_secs(section.number("checkpoint_every_s", 1, 1..=3600)),
+        checkpoint_every_leaves: section.number("checkpoint_every_leaves", 4096, 1..=1_000_000),
+        anchors: section.list("anchor").into_iter().filter_map(anchor).collect(),
+        anchor_every: Duration::from_secs(section.number("anchor_every_s", 10, 1..=86_400)),
+        public: section.flag("public", false),
     };
-    // It may still be to come, when the configuration is only checked; what is there must be a file.
-    if let Some(file) = &lineage.key_file
-        && let Err(error) = crate::file::read_file(file)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        section.fault("key_file", format!("{} cannot be read: {error}", file.display()));
+    if lineage.key_file.is_some() && lineage.key_file == lineage.checkpoint_key_file {
+        section.fault("checkpoint_key_file", "is the key that signs records too: who has one must not have both");
     }
     let origin = &lineage.origin;
-    if origin.len() > 255 || !origin.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'+') {
-        section.fault("origin", "is not a name of at most 255 visible characters without spaces and plus signs");
+    if origin.len() > 255 || !origin.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'+' | b';')) {
+        let reason = "is not a name of at most 255 visible characters without spaces, plus signs and semicolons";
+        section.fault("origin", reason);
     }
     section.reader.holds(&section.at("origin"), origin);
     section.end();
     lineage
+}
+
+fn key_file(section: &mut Section<'_>, key: &str) -> Option<PathBuf> {
+    let path = section.text(key)?;
+    section.reader.holds(&section.at(key), &path);
+    let file = section.reader.resolve(path);
+    // It may still be to come, when the configuration is only checked; what is there must be a file.
+    if let Err(error) = crate::file::read_file(&file)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        section.fault(key, format!("{} cannot be read: {error}", file.display()));
+    }
+    Some(file)
+}
+
+/// None if there is a fault.
+fn anchor(mut section: Section<'_>) -> Option<AnchorPlace> {
+    let place = match (section.text("file"), section.has("url")) {
+        (Some(path), false) => {
+            section.reader.holds(&section.at("file"), &path);
+            let file = section.reader.resolve(path);
+            if absolute(&file).starts_with(absolute(&section.reader.data_dir)) {
+                section.reader.warn(format!(
+                    "{} is {}, in the data folder: who can change the log can change it too, so it proves nothing",
+                    section.at("file"),
+                    file.display()
+                ));
+            }
+            Some(AnchorPlace::File(file))
+        }
+        (None, true) => {
+            let url = base_url(&mut section, "url");
+            let token = section.secret("token", None);
+            if token.as_ref().is_some_and(|token| !token.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
+                section.fault("token", "holds a character that cannot stand in a header");
+            }
+            url.map(|url| AnchorPlace::Http { url, token })
+        }
+        (Some(_), true) | (None, false) => {
+            section.take("url");
+            section.fault("file", "an anchor is either a file or a url");
+            None
+        }
+    };
+    section.end();
+    place
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// A provider key lets everyone who reaches the listener spend the operator's money.

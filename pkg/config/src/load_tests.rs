@@ -58,7 +58,8 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
     let expected = "admin.listen=127.0.0.1:8081 admin.token=not set admin.token_env=SIGNET_ADMIN_TOKEN auth.cache_ttl_s=60 \
          auth.mode=passthrough cache.l1_max_bytes=268435456 cache.lookup_timeout_ms=25 cache.max_entry_bytes=1048576 \
          cache.persist=true cache.ttl_max_s=604800 cache.ttl_s=3600 cache.volatile_ttl_s=60 limits.ip_burst=100 limits.ip_rps=50 \
-         lineage.dir=lineage lineage.mode=spool lineage.on_full=reject lineage.origin=localhost/signet \
+         lineage.anchor_every_s=10 lineage.checkpoint_every_leaves=4096 lineage.checkpoint_every_s=1 lineage.dir=lineage \
+         lineage.mode=spool lineage.on_full=reject lineage.origin=localhost/signet lineage.public=false \
          lineage.retain_bytes=2147483648 lineage.spool_max_bytes=17179869184 provider.0.api_key=not set \
          provider.0.api_key_env=OPENAI_API_KEY provider.0.base_url=https://api.openai.com/v1 \
          provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
@@ -124,6 +125,22 @@ fn values_of_every_type_can_come_from_variables() {
     let names: Vec<&str> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
     assert_eq!(names, ["first", "second"]);
     assert_eq!(config.models[0].targets[0].provider.as_str(), "second");
+}
+
+#[test]
+fn an_anchor_in_the_data_folder_is_taken_with_a_warning_and_one_elsewhere_without() {
+    let inside = good("[[lineage.anchor]]\nfile = 'anchors'", &[]);
+    assert!(matches!(&inside.lineage.anchors[..], [AnchorPlace::File(file)] if file.ends_with("anchors")));
+    assert!(inside.warnings[0].contains("proves nothing"), "{:?}", inside.warnings);
+    let pairs = [("SIGNET_LINEAGE__ANCHOR__0__URL", "https://w.example/put"), ("TOKEN", "t")];
+    let named =
+        [("SIGNET_LINEAGE__ANCHOR__0__TOKEN_ENV", "TOKEN"), ("SIGNET_LINEAGE__ANCHOR__1__FILE", "/elsewhere/a")];
+    let outside = good("", &[&pairs[..], &named].concat());
+    assert!(outside.warnings.is_empty(), "{:?}", outside.warnings);
+    let [AnchorPlace::Http { url, token: Some(token) }, AnchorPlace::File(_)] = &outside.lineage.anchors[..] else {
+        panic!("{:?}", outside.lineage.anchors)
+    };
+    assert_eq!((url.path(), token.expose().as_str()), ("/put", "t"));
 }
 
 #[test]
@@ -245,6 +262,12 @@ fn values_that_contradict_each_other_are_faults() {
         ),
         ("[[model]]\nname = 'm'\ntargets = []", "model.0.targets: must name"),
         ("[lineage]\norigin = 'a b'", "lineage.origin: is not a name"),
+        ("[lineage]\norigin = 'a;b'", "lineage.origin: is not a name"),
+        ("[lineage]\nkey_file = 'a'\ncheckpoint_key_file = 'a'", "lineage.checkpoint_key_file: is the key that signs"),
+        ("[[lineage.anchor]]\nfile = 'a'\nurl = 'http://a'", "lineage.anchor.0.file: an anchor is either"),
+        ("[[lineage.anchor]]\n", "lineage.anchor.0.file: an anchor is either"),
+        ("[[lineage.anchor]]\nurl = 'ftp://a'", "lineage.anchor.0.url: is not an http"),
+        ("[[lineage.anchor]]\nfile = '/a'\ntoken_env = 'X'", "lineage.anchor.0.token_env: is not a setting"),
         ("[admin]\ntoken_env = 'A'\ntoken_file = 'b'", "admin.token_env: cannot be set together"),
         ("[store]\nurl_env = 'A'\nurl = 'sqlite://x.db'", "store.url: cannot be set together"),
     ];

@@ -220,6 +220,32 @@ pub struct Lineage {
     pub retain_bytes: u64,
     /// The Ed25519 key. None: generated into the data folder.
     pub key_file: Option<PathBuf>,
+    /// The Ed25519 key of checkpoints. None: generated into the data folder.
+    pub checkpoint_key_file: Option<PathBuf>,
+    /// A checkpoint is signed this often, if the log grew.
+    pub checkpoint_every: Duration,
+    /// And whenever it grew by so many records.
+    pub checkpoint_every_leaves: u64,
+    /// Where checkpoints are taken to.
+    pub anchors: Vec<AnchorPlace>,
+    /// How often, if the log grew.
+    pub anchor_every: Duration,
+    /// Whether everyone may read checkpoints, tiles and public keys.
+    pub public: bool,
+}
+
+/// `[[lineage.anchor]]`
+#[derive(Debug, Clone)]
+pub enum AnchorPlace {
+    /// A file to append to.
+    File(PathBuf),
+    /// An endpoint that takes a POST.
+    Http {
+        /// `http` or `https`, without credentials, query and fragment.
+        url: Url,
+        /// Its bearer token.
+        token: Option<Secret<String>>,
+    },
 }
 
 /// What a lineage record survives.

@@ -116,6 +116,8 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/healthz", get(alive))
         .route("/readyz", get(ready_app))
         .route("/metrics", get(metrics))
+        .route("/v1/lineage/keys", get(tree))
+        .route("/v1/lineage/logs/{log}/{*path}", get(tree))
         .with_state(app)
         .merge(api)
         .layer(middleware::from_fn_with_state(admin, known_host))
@@ -252,6 +254,14 @@ fn bad(error: &dyn Display) -> Response {
 
 fn not_ready() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "the gateway is not ready yet\n").into_response()
+}
+
+/// Figures about records, as the metrics are, and nothing of what is in them.
+async fn tree(State(app): State<Arc<App>>, request: Request) -> Response {
+    match &app.tree {
+        Some(tree) => crate::tree::answer(tree, request.uri().path()).await,
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {

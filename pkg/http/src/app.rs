@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use futures_util::FutureExt;
 use http::header::TE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use signet_pipeline::{Faces, Fault, Head, Pipeline, Reply};
+use signet_pipeline::{Faces, Fault, Head, Pipeline, Reply, TreeView};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, LineageId, RequestId};
 use std::future::Future;
@@ -24,6 +24,10 @@ use std::time::Instant;
 pub struct App {
     /// The life of every request.
     pub pipeline: OnceLock<Arc<Pipeline>>,
+    /// What is published of the logs' trees; none where nothing is.
+    pub tree: Option<Arc<TreeView>>,
+    /// Whether callers may read it without being known.
+    pub public_tree: bool,
     /// What the process says of itself.
     pub health: Arc<Health>,
     /// Metrics.
@@ -48,6 +52,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models", get(models).fallback(wrong_method))
         .route("/v1/lineage/{id}", get(lineage).fallback(wrong_method))
         .route("/v1/lineage/{id}/feedback", post(feedback).fallback(wrong_method))
+        .route("/v1/lineage/keys", get(tree).fallback(wrong_method))
+        .route("/v1/lineage/logs/{log}/{*path}", get(tree).fallback(wrong_method))
         .route("/healthz", get(crate::health::alive))
         .route("/readyz", get(crate::health::ready_app))
         .fallback(unknown_url)
@@ -77,6 +83,22 @@ async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -
 async fn lineage(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
     guarded(&app, &head, async { Ok(ready(&app)?.lineage(&head, &id).await) }).await
+}
+
+/// What everyone may read, if anyone may: it costs a token of the address, and leaves no record, or whoever watches the tree
+/// would make it grow.
+async fn tree(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    let (head, _body) = take_apart(&app, peer, request);
+    let admitted = match (&app.tree, ready(&app)) {
+        (Some(tree), Ok(pipeline)) if app.public_tree => pipeline.admits(&head).map(|()| tree),
+        (_, Err(fault)) => Err(fault),
+        _ => Err(Fault::UnknownUrl),
+    };
+    match admitted {
+        Ok(tree) => crate::tree::answer(tree, &path).await,
+        Err(fault) => guarded(&app, &head, async { Err(fault) }).await,
+    }
 }
 
 async fn feedback(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {

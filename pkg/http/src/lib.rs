@@ -6,6 +6,7 @@ mod body;
 mod faces;
 mod health;
 mod server;
+mod tree;
 
 pub use admin::{AdminConfig, admin_router};
 pub use app::{App, crowded_router, router};

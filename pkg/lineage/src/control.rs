@@ -1,7 +1,7 @@
 //! Statements about the log itself: when it was opened, taken up, cut or folded. They are signed like all others, so that
 //! nothing can be missing from a log without a signature that says so.
 
-use crate::{ControlValue, Draft, Gateway, Kind, PublicKey, Times, hex, root_of};
+use crate::{ControlValue, Draft, Gateway, Kind, PublicKey, Signer, Times, hex, root_of};
 use sha2::{Digest, Sha256};
 use signet_types::LineageId;
 use std::sync::Arc;
@@ -43,6 +43,47 @@ pub struct Denials {
     pub span_ms: (u64, u64),
 }
 
+/// What a key signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyUse {
+    /// Records.
+    Attest,
+    /// Checkpoints.
+    Checkpoint,
+}
+
+impl KeyUse {
+    /// The use as statements name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Attest => "attest",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+/// From this record on, `new` signs instead of `old`. The record's own signature is that of the key in force before it; the
+/// new key shows with a signature of its own that it is there and agrees.
+#[derive(Debug)]
+pub struct KeyRotation<'a> {
+    /// What the key signs.
+    pub key_use: KeyUse,
+    /// The key before; none where there was none.
+    pub old: Option<PublicKey>,
+    /// The key from here on.
+    pub new: &'a Signer,
+}
+
+impl KeyRotation<'_> {
+    /// What the new key signs as its `proof`: five lines, of which the fourth is empty where there was no key before.
+    /// `log_name` is `<lineage.origin>/<log>`.
+    pub fn text(log_name: &str, key_use: KeyUse, old: Option<&PublicKey>, new: &PublicKey) -> String {
+        let old = old.map(|key| hex::text(key.as_bytes())).unwrap_or_default();
+        let (key_use, new) = (key_use.as_str(), hex::text(new.as_bytes()));
+        format!("signet-key-rotate/v1\n{log_name}\n{key_use}\n{old}\n{new}\n")
+    }
+}
+
 impl Draft {
     /// A statement of `kind` about the log; `facts` by name in any order.
     pub fn control(kind: Kind, stamp: &ControlStamp, facts: Vec<(&'static str, ControlValue)>) -> Self {
@@ -66,6 +107,26 @@ impl Draft {
             ("origin", ControlValue::Text(origin.to_owned())),
         ];
         Self::control(Kind::LogOpen, stamp, facts)
+    }
+
+    /// With the key that signs the log's checkpoints, for a `log_open`.
+    #[must_use]
+    pub fn naming_checkpoint_key(mut self, key: &PublicKey) -> Self {
+        self.control.push(("checkpoint_key", ControlValue::Text(hex::text(key.as_bytes()))));
+        self
+    }
+
+    /// A change of keys in the log `log_name`, `<lineage.origin>/<log>`.
+    pub fn key_rotate(stamp: &ControlStamp, log_name: &str, rotation: &KeyRotation<'_>) -> Self {
+        let (old, new) = (rotation.old.as_ref(), rotation.new.public_key());
+        let proof = rotation.new.sign(KeyRotation::text(log_name, rotation.key_use, old, &new).as_bytes());
+        let mut facts = vec![
+            ("new_key", ControlValue::Text(hex::text(new.as_bytes()))),
+            ("proof", ControlValue::Text(hex::text(&proof))),
+            ("use", ControlValue::Text(rotation.key_use.as_str().to_owned())),
+        ];
+        facts.extend(old.map(|key| ("old_key", ControlValue::Text(hex::text(key.as_bytes())))));
+        Self::control(Kind::KeyRotate, stamp, facts)
     }
 
     /// The last record of a log that will not be continued.

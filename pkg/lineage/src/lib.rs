@@ -21,13 +21,13 @@ mod tree;
 pub mod verify;
 
 pub use columns::{Columns, ColumnsFault};
-pub use control::{ControlStamp, Denials, Recovery};
+pub use control::{ControlStamp, Denials, KeyRotation, KeyUse, Recovery};
 pub use draft::*;
 pub use envelope::{EnvelopeFault, PAYLOAD_TYPE};
 pub use gap::DeclaredGap;
 pub use keys::{KeyFault, KeySet, PublicKey, Signer};
 pub use open::{OpenFacts, OpenFault};
-pub use port::{LogRow, RecordStore, ShipFault};
+pub use port::{LogRow, RecordStore, ShipFault, TreeFault, TreeStore};
 pub use position::{Position, TreeHead};
 pub use receipt::{Receipt, ReceiptFault};
 pub use record::{Leaf, Record};

@@ -1,6 +1,7 @@
 //! What shipping and reading records needs from a database.
 
-use crate::Record;
+use crate::tlog::Tile;
+use crate::{Record, TreeHead};
 use async_trait::async_trait;
 use signet_types::{LineageId, LogId, TenantId};
 
@@ -67,4 +68,52 @@ pub trait RecordStore: Send + Sync + 'static {
     async fn logs(&self) -> Result<Vec<LogRow>, ShipFault>;
     /// Records of one log from `from_seq` on in order, at most `limit`; with holes if rows are missing.
     async fn records(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Record>, ShipFault>;
+}
+
+/// Why a database did not keep or give a part of a tree.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeFault {
+    /// It holds another tree of this size: two histories were signed. An alarm, never resolved silently.
+    #[error("the database holds another checkpoint of size {size}")]
+    Conflict {
+        /// The size.
+        size: u64,
+    },
+    /// It holds a checkpoint of a larger tree: this one is out of date.
+    #[error("the database holds a checkpoint of size {found}, ours is of size {ours}")]
+    Older {
+        /// Size of the checkpoint that was refused.
+        ours: u64,
+        /// Size of the one that is there.
+        found: u64,
+    },
+    /// A later epoch owns the log.
+    #[error("fenced: epoch {found} owns the log, ours is {ours}")]
+    Fenced {
+        /// Our epoch.
+        ours: u32,
+        /// The epoch in the database.
+        found: u32,
+    },
+    /// Not reachable or refused; trying again later may help.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// Keeps what logs publish of their trees, for replicas that did not write them. Hashes of level 0 are not kept: rows hold
+/// the leaf hashes.
+#[async_trait]
+pub trait TreeStore: Send + Sync + 'static {
+    /// Adds a checkpoint of a log that `epoch` owns. One that is there already is no fault.
+    async fn put_checkpoint(&self, log: LogId, epoch: u32, head: &TreeHead, note: &str) -> Result<(), TreeFault>;
+    /// The checkpoint of the largest tree.
+    async fn newest_checkpoint(&self, log: LogId) -> Result<Option<String>, TreeFault>;
+    /// Adds tiles, or replaces partial ones by wider ones.
+    async fn put_tiles(&self, log: LogId, tiles: &[(Tile, Vec<u8>)]) -> Result<(), TreeFault>;
+    /// The hashes of a tile, as many as there are.
+    async fn tile(&self, log: LogId, level: u8, index: u64) -> Result<Option<Vec<u8>>, TreeFault>;
+    /// Level and highest index of the tiles that are there.
+    async fn tile_ends(&self, log: LogId) -> Result<Vec<(u8, u64)>, TreeFault>;
+    /// Leaf hashes of shipped records from `from` on, at most `limit`, up to the first that is missing.
+    async fn leaf_hashes(&self, log: LogId, from: u64, limit: u32) -> Result<Vec<[u8; 32]>, TreeFault>;
 }

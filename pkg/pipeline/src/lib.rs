@@ -1,7 +1,9 @@
 //! The life of one request, top to bottom: who asks, may they, was it answered before, who answers now, what is the
 //! record, what is kept. It knows no status code of its own making, no Redis, no SQL and no server.
 
+mod anchor;
 mod chat;
+mod checkpoint;
 mod control;
 mod embed;
 mod exchange;
@@ -20,8 +22,12 @@ mod records;
 mod reply;
 mod sample;
 mod ship;
+mod tree;
+mod tree_files;
 mod withdraw;
 
+pub use anchor::{Anchor, AnchorFault, Anchoring, FileAnchor, HttpAnchor, StoreAnchor};
+pub use checkpoint::{Cadence, CheckpointFault, CheckpointParts, Checkpointer, Published, Shown};
 pub use embed::RemoteEmbedder;
 pub use fault::{BoxError, Fault, is_timeout};
 pub use head::{BodyFault, Head};
@@ -34,4 +40,6 @@ pub use recorder::{Attested, Durability, Recorder, Voice};
 pub use reply::{Reply, ReplyBody};
 pub use sample::{LabelFollower, Labeller, Sampler, Sampling};
 pub use ship::{Hole, ShipEnd, Shipper};
+pub use tree::{TreeParts, TreeView, ViewFault};
+pub use tree_files::{PersistedFault, TreeFiles};
 pub use withdraw::Follower;

@@ -9,6 +9,7 @@ use crate::persist::Outbox;
 use crate::recorder::Recorder;
 use crate::reply::{self, Reply, ReplyBody};
 use crate::sample::Sampler;
+use crate::tree::TreeView;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
@@ -110,6 +111,8 @@ pub struct Parts {
     pub outbox: Arc<Outbox>,
     /// Notices to the other replicas.
     pub notices: Arc<dyn NoticeStore>,
+    /// What is published of the logs' trees; none where nothing is.
+    pub tree: Option<Arc<TreeView>>,
     /// Draws semantic decisions to be checked; none where semantic answers are off.
     pub sampler: Option<Arc<Sampler>>,
     /// Renders faults.
@@ -176,8 +179,22 @@ impl Pipeline {
 
     /// The address and its token bucket.
     pub(crate) fn admit(&self, exchange: &mut Exchange, head: &Head) -> Result<(), Fault> {
+        let (facts, outcome) = self.limit(head);
+        exchange.limit = facts.unwrap_or(exchange.limit);
+        outcome
+    }
+
+    /// The same for a request of which no record is made.
+    ///
+    /// # Errors
+    /// The address has spent its tokens.
+    pub fn admits(&self, head: &Head) -> Result<(), Fault> {
+        self.limit(head).1
+    }
+
+    fn limit(&self, head: &Head) -> (Option<LimitFacts>, Result<(), Fault>) {
         let started = Instant::now();
-        let Some(limiter) = self.parts.limiter.as_ref() else { return Ok(()) };
+        let Some(limiter) = self.parts.limiter.as_ref() else { return (None, Ok(())) };
         let values = |name| head.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
         let client = ClientIp::resolve(
             head.peer,
@@ -191,10 +208,7 @@ impl Pipeline {
         let decision = limiter.check(client.key(), 1, self.parts.clock.mono_ns());
         self.parts.metrics.step(Step::Admit, started.elapsed());
         match decision {
-            Decision::Allow { .. } => {
-                exchange.limit = LimitFacts { decision: "allow", retry_after_ms: None };
-                Ok(())
-            }
+            Decision::Allow { .. } => (Some(LimitFacts { decision: "allow", retry_after_ms: None }), Ok(())),
             denied @ (Decision::Deny { .. } | Decision::Never) => {
                 let retry_after = if let Decision::Deny { wait_ns } = denied {
                     Duration::from_nanos(wait_ns)
@@ -202,9 +216,9 @@ impl Pipeline {
                     Duration::from_secs(1)
                 };
                 let wait_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
-                exchange.limit = LimitFacts { decision: "deny", retry_after_ms: Some(wait_ms) };
                 self.parts.metrics.limited("ip");
-                Err(Fault::RateLimited { retry_after })
+                let facts = LimitFacts { decision: "deny", retry_after_ms: Some(wait_ms) };
+                (Some(facts), Err(Fault::RateLimited { retry_after }))
             }
         }
     }

@@ -23,6 +23,8 @@ struct Shown<'a> {
     id: String,
     receipt: String,
     envelope: &'a RawValue,
+    /// That the record is in its log's tree (C2SP tlog-proof); none until a checkpoint covers it.
+    proof: Option<String>,
 }
 
 impl Pipeline {
@@ -42,7 +44,11 @@ impl Pipeline {
         let envelope = String::from_utf8(record.to_envelope_json()).map_err(|error| Fault::Internal(error.into()))?;
         let envelope = RawValue::from_string(envelope).map_err(|error| Fault::Internal(error.into()))?;
         let receipt = Receipt::of(&record, &self.parts.recorder.voice().origin).to_string();
-        let shown = Shown { id: id.to_string(), receipt, envelope: &envelope };
+        let proof = match &self.parts.tree {
+            Some(tree) => tree.proof(&record).await,
+            None => None,
+        };
+        let shown = Shown { id: id.to_string(), receipt, envelope: &envelope, proof };
         serde_json::to_vec(&shown).map(Bytes::from).map_err(|error| Fault::Internal(error.into()))
     }
 

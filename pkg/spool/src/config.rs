@@ -28,6 +28,8 @@ pub struct Config {
     /// With an Ed25519 public key: a log in which records are missing is opened only if `gap` records signed by this key
     /// declare all of them.
     pub gap_key: Option<[u8; 32]>,
+    /// A tree head of this log that was signed and may be known to others: what is found must contain it.
+    pub published: Option<TreeHead>,
 }
 
 impl Config {
@@ -44,6 +46,7 @@ impl Config {
             recent_bytes: 16 << 20,
             group_pause: Duration::from_millis(5),
             gap_key: None,
+            published: None,
         }
     }
 }
@@ -104,15 +107,17 @@ pub enum OpenFault {
         /// What is wrong.
         what: &'static str,
     },
-    /// The database holds more of this log than the directory: it was restored or copied. Continuing would use seqs
-    /// twice; call [`crate::Spool::start_new_log`].
-    #[error("the lineage directory of log {log} ends at seq {have}, the database already holds up to {want}")]
+    /// The database, or the checkpoint signed last, holds more of this log than the directory: it was restored or copied,
+    /// or the disk lost what it had promised. Continuing would use seqs twice; call [`crate::Spool::start_new_log`].
+    #[error(
+        "the lineage directory of log {log} ends at seq {have}; the database or its last checkpoint holds up to {want}"
+    )]
     Behind {
         /// The log.
         log: LogId,
         /// The next seq according to the directory.
         have: u64,
-        /// The next seq according to the database.
+        /// The next seq according to the database or the checkpoint.
         want: u64,
     },
     /// Records are missing that no signed `gap` record declares, and [`Config::gap_key`] forbids to go on over them.
@@ -123,8 +128,9 @@ pub enum OpenFault {
         /// The last one.
         last_seq: u64,
     },
-    /// The records do not hash to the tree that was written beside them: they were changed, or memory failed.
-    #[error("the records below seq {size} do not hash to the tree written with them")]
+    /// The records do not hash to the tree that was written beside them or signed as a checkpoint: they were changed, or
+    /// memory failed. Going on would fork the log.
+    #[error("the records below seq {size} do not hash to the tree that was written or signed over them")]
     Forked {
         /// Size of the tree that does not match.
         size: u64,

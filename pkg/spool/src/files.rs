@@ -27,6 +27,8 @@ pub trait Files: Send + Sync + fmt::Debug + 'static {
     fn unlink(&self, name: &str) -> io::Result<()>;
     /// Makes a directory in the directory, if need be.
     fn make_dir(&self, name: &str) -> io::Result<()>;
+    /// Removes an empty directory in the directory.
+    fn remove_dir(&self, name: &str) -> io::Result<()>;
     /// Makes creations, renames and removals durable, in the directory itself (`""`) or in one inside.
     fn sync_dir(&self, name: &str) -> io::Result<()>;
     /// Changes when the machine restarts; all zero if unknown.
@@ -118,6 +120,10 @@ impl Files for Disk {
 
     fn make_dir(&self, name: &str) -> io::Result<()> {
         std::fs::create_dir_all(self.dir.join(name))
+    }
+
+    fn remove_dir(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_dir(self.dir.join(name))
     }
 
     fn sync_dir(&self, name: &str) -> io::Result<()> {

@@ -10,6 +10,9 @@ use signet_types::LogId;
 use std::io;
 
 pub(crate) const NAME: &str = "identity";
+/// What others keep in the directory: the signed checkpoint and the directory of tiles.
+const CHECKPOINT: &str = "checkpoint";
+const TILES: &str = "tile";
 const MAGIC: &[u8; 8] = b"SIGNETI1";
 const VERSION: u32 = 1;
 const LEN: usize = 32;
@@ -56,7 +59,7 @@ pub(crate) fn create(files: &dyn Files, log: LogId) -> io::Result<()> {
 /// leaves a directory that is still behind the database, never one that looks new.
 pub(crate) fn move_aside(files: &dyn Files, now_ms: u64) -> io::Result<()> {
     let mut names = files.list()?;
-    names.retain(|n| n == NAME || has_suffix(n, ".lsp"));
+    names.retain(|n| n == NAME || n == CHECKPOINT || has_suffix(n, ".lsp"));
     if names.is_empty() {
         return Ok(());
     }
@@ -64,10 +67,15 @@ pub(crate) fn move_aside(files: &dyn Files, now_ms: u64) -> io::Result<()> {
         Ok(Some(log)) => format!("old-{log}"),
         _ => format!("old-unknown-{now_ms}"),
     };
-    names.sort_by_key(|n| (n == NAME, segment_first_seq(n)));
+    // What was published goes last: without an identity it belongs to no log, and is left out of account.
+    names.sort_by_key(|n| (n == CHECKPOINT, n == NAME, segment_first_seq(n)));
     files.make_dir(&aside)?;
     for name in &names {
         files.rename(name, &format!("{aside}/{name}"))?;
+    }
+    match files.rename(TILES, &format!("{aside}/{TILES}")) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
     }
     files.sync_dir(&aside)?;
     files.sync_dir("")?;

@@ -14,6 +14,7 @@
 //! | `seg-<first seq, 20 digits>.lsp` | a segment |
 //! | `damaged-<first seq>.lsp` | copy of a segment that was found damaged in the middle |
 //! | `old-<log id>/` | a log that was moved aside |
+//! | `checkpoint`, `tile/` | what was published of the tree; written by others, moved aside with the log |
 //! | `*.tmp` | a file that never got its name; removed at the next start |
 //!
 //! All integers are little-endian; crc32c is the Castagnoli polynomial (RFC 3720 §12.1).

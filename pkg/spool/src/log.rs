@@ -1,6 +1,6 @@
 //! The writer log as the request path sees it, whatever keeps it.
 
-use signet_lineage::{Position, Record};
+use signet_lineage::{Position, Record, Tree};
 use signet_types::{LineageId, LogId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -146,6 +146,13 @@ pub trait RecordLog: Send + Sync + 'static {
     /// Looks whether the log still takes records, and whether its files are still where others find them: what is written
     /// to a file without a name is lost with the process. Cheap; to be called about once a second.
     fn check(&self) -> Result<(), LogFault>;
+    /// The tree over the records that may be published: in `spool` the durable ones, in `memory` those that were shipped.
+    fn published_tree(&self) -> Tree;
+    /// Records below this seq are not in the log any more; `u64::MAX` where none can be read again.
+    fn holds_from(&self) -> u64;
+    /// Leaf hashes of durable records from `from` on, at most `max`, computed anew from what is in the files, not from what
+    /// is in RAM: a bit that flipped in between shows. For a record that recovery found missing, what the tree holds.
+    fn reread_leaves(&self, from: u64, max: usize) -> Result<Vec<[u8; 32]>, LogFault>;
     /// The log's figures.
     fn stats(&self) -> LogStats;
     /// Bytes at which the log is full.

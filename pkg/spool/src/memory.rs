@@ -5,7 +5,7 @@ use crate::recent::{Recent, weight};
 use parking_lot::Mutex;
 use signet_lineage::{Leaf, Position, Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -24,6 +24,8 @@ pub struct MemoryLog {
     /// Bytes of records that are not shipped; changed under the ring's lock, read without it.
     bytes: AtomicU64,
     ring: Mutex<Ring>,
+    /// The tree over what was shipped. Taken before the ring.
+    published: Mutex<Tree>,
 }
 
 #[derive(Debug)]
@@ -32,6 +34,8 @@ struct Ring {
     tree: Tree,
     base: TreeHead,
     shipped: u64,
+    /// Leaf hashes from there on.
+    leaves: VecDeque<[u8; 32]>,
     /// The seq that the next record gets. Those from the tree's size on are being signed.
     next_seq: u64,
     /// Signed records behind one that is not signed yet, with their leaf hashes.
@@ -53,12 +57,14 @@ impl MemoryLog {
             base: tree.head(),
             tree,
             shipped: 0,
+            leaves: VecDeque::new(),
             next_seq: 0,
             early: BTreeMap::new(),
             broken: false,
             unshipped: Waiting::default(),
         };
-        Self { id, bound, reserved: Arc::default(), bytes: AtomicU64::new(0), ring: Mutex::new(ring) }
+        let published = Mutex::default();
+        Self { id, bound, reserved: Arc::default(), bytes: AtomicU64::new(0), ring: Mutex::new(ring), published }
     }
 
     fn admit(&self) -> Result<(), LogFault> {
@@ -115,6 +121,7 @@ impl Ring {
         let mut next = Some((record, leaf_hash));
         while let Some((record, leaf_hash)) = next {
             self.tree.push(leaf_hash);
+            self.leaves.push_back(leaf_hash);
             self.recent.push(record);
             next = self.early.remove(&self.tree.size());
         }
@@ -170,16 +177,25 @@ impl RecordLog for MemoryLog {
     }
 
     fn shipped(&self, next_seq: u64) {
-        let mut guard = self.ring.lock();
-        let ring = &mut *guard;
-        let upto = next_seq.min(ring.tree.size());
-        for seq in ring.shipped..upto {
-            self.bytes.fetch_sub(ring.recent.get(seq).map_or(0, |r| weight(r)), Ordering::Relaxed);
-        }
-        ring.shipped = ring.shipped.max(upto);
-        ring.unshipped.wake();
-        while ring.recent.front().is_some_and(|r| r.seq + KEPT < ring.shipped) {
-            ring.recent.pop();
+        let mut published = self.published.lock();
+        let leaves: Vec<_> = {
+            let mut guard = self.ring.lock();
+            let ring = &mut *guard;
+            let upto = next_seq.min(ring.tree.size());
+            for seq in ring.shipped..upto {
+                self.bytes.fetch_sub(ring.recent.get(seq).map_or(0, |r| weight(r)), Ordering::Relaxed);
+            }
+            let fresh = usize::try_from(upto.saturating_sub(ring.shipped)).expect("leaves are in memory");
+            ring.shipped = ring.shipped.max(upto);
+            ring.unshipped.wake();
+            while ring.recent.front().is_some_and(|r| r.seq + KEPT < ring.shipped) {
+                ring.recent.pop();
+            }
+            ring.leaves.drain(..fresh).collect()
+        };
+        // Hashed while no request waits for the ring.
+        for leaf in leaves {
+            published.push(leaf);
         }
     }
 
@@ -201,6 +217,18 @@ impl RecordLog for MemoryLog {
         }
         ring.unshipped.add(cx);
         Poll::Pending
+    }
+
+    fn published_tree(&self) -> Tree {
+        self.published.lock().clone()
+    }
+
+    fn holds_from(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn reread_leaves(&self, from: u64, _max: usize) -> Result<Vec<[u8; 32]>, LogFault> {
+        Err(LogFault::Failed(format!("a log in memory has no file with seq {from}")))
     }
 
     fn sync(&self) -> Result<(), LogFault> {

@@ -69,7 +69,7 @@ pub(crate) fn recover(
     let heads = firsts.iter().map(|&first| head(&*files, log, first)).collect::<Result<Vec<_>, _>>()?;
     let tree = heads.first().map(|h| h.tree.clone()).unwrap_or_default();
     let mut found = Found {
-        replay: Replay::new(log, tree, min_next_seq, config.gap_key),
+        replay: Replay::new(log, tree, min_next_seq, config.gap_key, config.published)?,
         files,
         config,
         log,
@@ -163,8 +163,9 @@ impl Found {
 
     /// Makes the directory this process's own: the old end durable, a new segment behind it.
     pub(crate) fn finish(mut self, reserved: &Arc<AtomicU64>) -> Result<(Writer, Recovered), OpenFault> {
-        let tree = self.replay.finish();
-        if let Some(want) = self.shipped.filter(|&want| want > tree.size()) {
+        let tree = self.replay.finish()?;
+        let promised = self.shipped.max(self.config.published.map(|head| head.size));
+        if let Some(want) = promised.filter(|&want| want > tree.size()) {
             return Err(OpenFault::Behind { log: self.log, have: tree.size(), want });
         }
         if let Some(gap) = self.replay.undeclared() {
@@ -265,6 +266,7 @@ impl Found {
             boot,
             bytes: self.segments.iter().map(|s| s.len).sum(),
             segments: self.segments,
+            gaps: self.replay.gaps,
             file,
             base: tree.head(),
             durable: tree.clone(),

@@ -4,7 +4,7 @@ use crate::config::{Gap, OpenFault};
 use crate::frame::{FLAG_CLEAN, Frame, Hash, Kind};
 use crate::recent::Recent;
 use crate::segment::Segment;
-use signet_lineage::{Columns, DeclaredGap, Leaf, Record, Tree};
+use signet_lineage::{Columns, DeclaredGap, Leaf, Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
 use std::collections::{HashMap, HashSet};
 
@@ -19,6 +19,8 @@ pub(crate) const VOID_LEAF: Hash = [
 #[derive(Debug)]
 pub(crate) struct Replay {
     log: LogId,
+    /// A head that the tree must pass through.
+    published: Option<TreeHead>,
     /// The last tree that was written down, or taken up again behind damage.
     tree: Tree,
     /// Leaf hashes since; none where the record is missing.
@@ -40,9 +42,16 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// A log that begins with `tree`; what the database holds less than that is missing.
-    pub(crate) fn new(log: LogId, tree: Tree, shipped: Option<u64>, gap_key: Option<[u8; 32]>) -> Self {
+    pub(crate) fn new(
+        log: LogId,
+        tree: Tree,
+        shipped: Option<u64>,
+        gap_key: Option<[u8; 32]>,
+        published: Option<TreeHead>,
+    ) -> Result<Self, OpenFault> {
         let mut replay = Self {
             log,
+            published,
             expected: tree.size(),
             tree,
             since: Vec::new(),
@@ -58,7 +67,8 @@ impl Replay {
         if let Some(from) = shipped {
             replay.note_gap(from, replay.expected);
         }
-        replay
+        passes(replay.published, &replay.tree)?;
+        Ok(replay)
     }
 
     fn note_gap(&mut self, from: u64, below: u64) {
@@ -96,7 +106,7 @@ impl Replay {
             self.expected = tree.size();
             self.since.clear();
             self.tree = tree.clone();
-            return Ok(());
+            return passes(self.published, tree);
         }
         self.settle(&[], tree)
     }
@@ -155,7 +165,10 @@ impl Replay {
                 gap.leaves.push((seq, told));
             }
             match (leaf.or(told), &mut own) {
-                (Some(leaf), Some(tree)) => tree.push(leaf),
+                (Some(leaf), Some(tree)) => {
+                    tree.push(leaf);
+                    passes(self.published, tree)?;
+                }
                 _ => own = None,
             }
         }
@@ -163,12 +176,12 @@ impl Replay {
             return Err(OpenFault::Forked { size });
         }
         self.tree = written.clone();
-        Ok(())
+        passes(self.published, &self.tree)
     }
 
     /// The tree over everything. A record that is missing behind the last tree written down was in no head that anyone
     /// may hold, so a void leaf may stand for it.
-    pub(crate) fn finish(&mut self) -> Tree {
+    pub(crate) fn finish(&mut self) -> Result<Tree, OpenFault> {
         for (seq, leaf) in (self.tree.size()..).zip(std::mem::take(&mut self.since)) {
             let leaf = leaf.unwrap_or_else(|| {
                 let leaf = VOID_LEAF;
@@ -177,7 +190,18 @@ impl Replay {
                 leaf
             });
             self.tree.push(leaf);
+            passes(self.published, &self.tree)?;
         }
-        self.tree.clone()
+        Ok(self.tree.clone())
+    }
+}
+
+/// Whether the tree, at the size of the published head, is the published one.
+fn passes(published: Option<TreeHead>, tree: &Tree) -> Result<(), OpenFault> {
+    match published {
+        Some(head) if head.size == tree.size() && head.root != tree.root() => {
+            Err(OpenFault::Forked { size: head.size })
+        }
+        _ => Ok(()),
     }
 }

@@ -228,6 +228,10 @@ impl Files for SimFiles {
         Ok(())
     }
 
+    fn remove_dir(&self, _name: &str) -> io::Result<()> {
+        Ok(())
+    }
+
     fn sync_dir(&self, _name: &str) -> io::Result<()> {
         self.change(Call::SyncDir, |state, _| {
             state.durable_names = state.names.clone();

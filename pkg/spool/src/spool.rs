@@ -1,7 +1,7 @@
 //! The log of `spool` mode: what was acknowledged is in the page cache, so it survives the process; the disk follows
 //! within one group.
 
-use crate::config::{Config, OpenFault, Recovered};
+use crate::config::{Config, Gap, OpenFault, Recovered};
 use crate::files::{Disk, Files};
 use crate::frame::{frame_len, open_body};
 use crate::log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
@@ -9,7 +9,7 @@ use crate::segment::Span;
 use crate::writer::Writer;
 use crate::{identity, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use signet_lineage::{Position, Record};
+use signet_lineage::{Leaf, Position, Record, Tree};
 use signet_types::{Clock, LineageId, LogId};
 use std::any::Any;
 use std::ops::ControlFlow;
@@ -317,6 +317,34 @@ impl Shared {
     }
 }
 
+/// Leaf hashes from `from` on, as they are read.
+struct Leaves {
+    from: u64,
+    gaps: Vec<Gap>,
+    hashes: Vec<[u8; 32]>,
+}
+
+impl Leaves {
+    fn take(&mut self, seq: u64, leaf: [u8; 32]) -> Result<(), LogFault> {
+        self.fill(seq)?;
+        if self.from + self.hashes.len() as u64 == seq {
+            self.hashes.push(leaf);
+        }
+        Ok(())
+    }
+
+    /// Puts what the tree holds for missing records in their place, up to `below`.
+    fn fill(&mut self, below: u64) -> Result<(), LogFault> {
+        for seq in self.from + self.hashes.len() as u64..below {
+            let gap = self.gaps.iter().find(|gap| (gap.first_seq..=gap.last_seq).contains(&seq));
+            let known = gap.and_then(|gap| gap.leaves.iter().find(|(known, _)| *known == seq));
+            let (_, leaf) = known.ok_or_else(|| LogFault::Failed(format!("no readable file holds seq {seq}")))?;
+            self.hashes.push(*leaf);
+        }
+        Ok(())
+    }
+}
+
 fn full(writer: &Writer, promised: u64) -> LogFault {
     LogFault::Full { used: writer.bytes + promised, bound: writer.config.max_bytes }
 }
@@ -429,6 +457,34 @@ impl RecordLog for Spool {
         let mut writer = self.shared.writer.lock();
         writer.alive()?;
         writer.check_place()
+    }
+
+    fn published_tree(&self) -> Tree {
+        self.shared.writer.lock().durable.clone()
+    }
+
+    fn holds_from(&self) -> u64 {
+        self.shared.writer.lock().segments[0].first_seq
+    }
+
+    fn reread_leaves(&self, from: u64, max: usize) -> Result<Vec<[u8; 32]>, LogFault> {
+        let (spans, gaps, below) = {
+            let writer = self.shared.writer.lock();
+            let below = writer.durable.size().min(from.saturating_add(max as u64));
+            (Shared::spans(&writer, from, below), writer.gaps.clone(), below)
+        };
+        let mut leaves = Leaves { from, gaps, hashes: Vec::new() };
+        for span in &spans {
+            let mut done = Ok(());
+            let read = span.read(&*self.shared.files, self.shared.log, |record| {
+                done = leaves.take(record.seq, Leaf::of(&record).hash());
+                if done.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            read.map_err(|e| LogFault::Failed(format!("reading back: {e}")))?;
+            done?;
+        }
+        leaves.fill(below)?;
+        Ok(leaves.hashes)
     }
 
     fn stats(&self) -> LogStats {

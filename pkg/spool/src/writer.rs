@@ -1,6 +1,6 @@
 //! Everything behind the segment lock: the open segment, the tree's edge and the newest records.
 
-use crate::config::Config;
+use crate::config::{Config, Gap};
 use crate::files::{Files, Handle};
 use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, segment_name};
 use crate::log::{LogFault, Mark, Waiting};
@@ -21,6 +21,8 @@ pub(crate) struct Writer {
     pub(crate) boot: [u8; 16],
     /// Oldest first, never empty; the last one is written to. All but the last are durable.
     pub(crate) segments: VecDeque<Segment>,
+    /// What recovery found missing.
+    pub(crate) gaps: Vec<Gap>,
     pub(crate) file: Arc<dyn Handle>,
     /// The tree over all records.
     pub(crate) tree: Tree,

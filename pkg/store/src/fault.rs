@@ -1,7 +1,7 @@
 //! One internal fault for both databases; at the ports it becomes what the callers know.
 
 use signet_cache::StoreFault;
-use signet_lineage::ShipFault;
+use signet_lineage::{ShipFault, TreeFault};
 use std::time::Duration;
 
 /// Why an operation did not happen. Whether a commit arrived is unknown after [`Fault::Late`] and after an I/O error, so
@@ -23,6 +23,9 @@ pub(crate) enum Fault {
     /// The fence spoke.
     #[error(transparent)]
     Ship(#[from] ShipFault),
+    /// So it did about a checkpoint.
+    #[error(transparent)]
+    Tree(#[from] TreeFault),
 }
 
 impl Fault {
@@ -42,6 +45,15 @@ impl From<Fault> for ShipFault {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Ship(fault) => fault,
+            other => Self::Unavailable(other.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for TreeFault {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Tree(fault) => fault,
             other => Self::Unavailable(other.to_string()),
         }
     }

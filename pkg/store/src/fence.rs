@@ -1,7 +1,7 @@
 //! The rule that makes shipping exactly-once: what a batch may do, given where the database stands.
 
 use crate::columns::Row;
-use signet_lineage::{DeclaredGap, LogRow, Record, ShipFault};
+use signet_lineage::{DeclaredGap, LogRow, Record, ShipFault, TreeFault, TreeHead};
 use signet_types::LogId;
 use std::collections::HashMap;
 
@@ -61,6 +61,28 @@ fn owned(log: LogId, ours: u32, found: Option<(u32, u64)>) -> Result<u64, ShipFa
 pub(crate) fn same_leaves(overlap: &[Row], stored: &HashMap<u64, Vec<u8>>) -> Result<(), ShipFault> {
     let differs = |row: &&Row| stored.get(&row.record.seq).is_some_and(|hash| hash.as_slice() != row.leaf_hash);
     overlap.iter().find(differs).map_or(Ok(()), |row| Err(ShipFault::Equivocation { seq: row.record.seq }))
+}
+
+/// Whether a checkpoint is to be added. `owner` is the log's epoch, `newest` size and root of the largest checkpoint there,
+/// both read under the log's lock; `same` is the root of the one of this size, if there is any.
+pub(crate) fn may_publish(
+    ours: u32,
+    owner: Option<u32>,
+    head: &TreeHead,
+    newest: Option<u64>,
+    same: Option<&[u8]>,
+) -> Result<bool, TreeFault> {
+    match owner {
+        None => return Err(TreeFault::Unavailable("the database does not know the log yet".to_owned())),
+        Some(found) if found > ours => return Err(TreeFault::Fenced { ours, found }),
+        Some(_) => {}
+    }
+    match (same, newest) {
+        (Some(root), _) if *root != head.root => Err(TreeFault::Conflict { size: head.size }),
+        (Some(_), _) => Ok(false),
+        (None, Some(found)) if found > head.size => Err(TreeFault::Older { ours: head.size, found }),
+        (None, _) => Ok(true),
+    }
 }
 
 /// The row after registering, if it is ours. The same epoch with another key is a second writer, a cloned folder for instance.

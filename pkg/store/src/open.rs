@@ -4,7 +4,7 @@ use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
 use signet_cache::{EntryStore, KeyStore, LabelStore, NoticeStore, StoreFault};
 use signet_lineage::verify::Stored;
-use signet_lineage::{Record, RecordStore, ShipFault};
+use signet_lineage::{Record, RecordStore, ShipFault, TreeStore};
 use signet_types::LogId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub struct Stores {
     pub notices: Arc<dyn NoticeStore>,
     /// Labels of semantic decisions.
     pub labels: Arc<dyn LabelStore>,
+    /// Checkpoints and tiles.
+    pub trees: Arc<dyn TreeStore>,
     backend: Arc<dyn Backend>,
 }
 
@@ -109,13 +111,17 @@ impl Stores {
         }
     }
 
-    fn of<S: RecordStore + EntryStore + KeyStore + NoticeStore + LabelStore + Backend>(store: Arc<S>) -> Self {
+    fn of<S>(store: Arc<S>) -> Self
+    where
+        S: RecordStore + EntryStore + KeyStore + NoticeStore + LabelStore + TreeStore + Backend,
+    {
         Self {
             records: store.clone(),
             entries: store.clone(),
             keys: store.clone(),
             notices: store.clone(),
             labels: store.clone(),
+            trees: store.clone(),
             backend: store,
         }
     }

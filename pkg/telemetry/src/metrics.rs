@@ -74,6 +74,11 @@ struct ProviderLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnchorLabels {
+    anchor: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DecisionLabels {
     tier: &'static str,
     verdict: &'static str,
@@ -138,6 +143,10 @@ pub struct Metrics {
     spool_bytes: Gauge,
     lag: Gauge<f64, std::sync::atomic::AtomicU64>,
     undeclared: Gauge,
+    checkpoint_size: Gauge,
+    checkpoint_faults: Family<FaultLabel, Counter>,
+    anchor_ages: Family<AnchorLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    anchor_failures: Family<AnchorLabels, Counter>,
     feedback: Family<VerdictLabel, Counter>,
     trust: Family<TrustLabels, Gauge>,
     labels: Family<FindingLabels, Counter>,
@@ -192,6 +201,16 @@ impl Metrics {
         let undeclared = Gauge::default();
         let undeclared_help = "Records missing from the lineage log that nothing declares; shipping waits";
         registry.register("lineage_undeclared_records", undeclared_help, undeclared.clone());
+        let checkpoint_size = Gauge::default();
+        registry.register("checkpoint_size", "Records that the newest checkpoint covers", checkpoint_size.clone());
+        let checkpoint_faults = Family::default();
+        let faults_help = "Checkpoints that were not signed; mismatch: the leaves do not hash to the log's tree";
+        registry.register("checkpoint_faults", faults_help, checkpoint_faults.clone());
+        let anchor_ages = Family::default();
+        let ages_help = "Age of the newest anchored checkpoint while a newer one waits; else 0";
+        registry.register("anchor_age_seconds", ages_help, anchor_ages.clone());
+        let anchor_failures = Family::default();
+        registry.register("anchor_failures", "Failed tries to anchor a checkpoint", anchor_failures.clone());
         let feedback = Family::default();
         registry.register("feedback", "Verdicts of callers on cached answers", feedback.clone());
         let trust = Family::default();
@@ -217,6 +236,10 @@ impl Metrics {
             spool_bytes,
             lag,
             undeclared,
+            checkpoint_size,
+            checkpoint_faults,
+            anchor_ages,
+            anchor_failures,
             feedback,
             trust,
             labels,
@@ -304,6 +327,26 @@ impl Metrics {
         self.undeclared.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
+    /// Sets how many records the newest checkpoint covers.
+    pub fn checkpoint(&self, size: u64) {
+        self.checkpoint_size.set(i64::try_from(size).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a checkpoint that was not signed: `mismatch`, `missing`, `log`, `persisted`, `io`, `store`.
+    pub fn checkpoint_fault(&self, fault: &'static str) {
+        self.checkpoint_faults.get_or_create(&FaultLabel { fault }).inc();
+    }
+
+    /// Sets how old the newest checkpoint is that an anchor has, while there is a newer one.
+    pub fn anchor_age(&self, anchor: &str, age: Duration) {
+        self.anchor_ages.get_or_create(&AnchorLabels { anchor: anchor.to_owned() }).set(age.as_secs_f64());
+    }
+
+    /// Counts a failed try of an anchor.
+    pub fn anchor_failed(&self, anchor: &str) {
+        self.anchor_failures.get_or_create(&AnchorLabels { anchor: anchor.to_owned() }).inc();
+    }
+
     /// Counts a panic.
     pub fn panicked(&self) {
         self.panics.inc();
@@ -334,6 +377,10 @@ mod tests {
         metrics.cache_entries("local", 2);
         metrics.spool(10, Duration::from_millis(1500));
         metrics.undeclared(3);
+        metrics.checkpoint(12);
+        metrics.checkpoint_fault("mismatch");
+        metrics.anchor_age("store", Duration::from_secs(2));
+        metrics.anchor_failed("store");
         let text = metrics.encode();
         for line in [
             "signet_requests_total{endpoint=\"chat\",status=\"200\",cache=\"MISS\"} 1",
@@ -348,6 +395,10 @@ mod tests {
             "signet_spool_bytes 10",
             "signet_lineage_undeclared_records 3",
             "signet_shipped_lag_seconds 1.5",
+            "signet_checkpoint_size 12",
+            "signet_checkpoint_faults_total{fault=\"mismatch\"} 1",
+            "signet_anchor_age_seconds{anchor=\"store\"} 2.0",
+            "signet_anchor_failures_total{anchor=\"store\"} 1",
             "signet_tokens_total{kind=\"input\"} 7",
         ] {
             assert!(text.contains(line), "{line} is missing from:\n{text}");

@@ -9,7 +9,7 @@ use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
 use signet_pipeline::{
     AuthMode, Durability, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling,
-    Settings, Voice,
+    Settings, TreeView, Voice,
 };
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
@@ -169,6 +169,7 @@ pub(crate) struct Built {
     pub(crate) stores: Stores,
     pub(crate) outbox: Outbox,
     pub(crate) sampler: Option<Arc<Sampler>>,
+    pub(crate) tree: Arc<TreeView>,
 }
 
 /// Sampling, where there is a semantic layer. Its own fleet: connections belong to the runtime that made them.
@@ -233,6 +234,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         limiter: limiter(config)?,
         outbox: Arc::new(built.outbox),
         notices: built.stores.notices,
+        tree: Some(built.tree),
         sampler: built.sampler,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),

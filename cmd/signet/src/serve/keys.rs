@@ -28,6 +28,22 @@ pub(crate) fn signer(config: &Config) -> Result<Signer> {
     Signer::from_pkcs8(&bytes).context("the lineage key is not an Ed25519 key in PKCS#8 form")
 }
 
+/// The key that signs checkpoints: the configured file, or one made where no checkpoint was signed yet.
+pub(crate) fn checkpoint_signer(config: &Config) -> Result<Signer> {
+    let own = config.data_dir.join("lineage-checkpoint.key");
+    let bytes = match &config.lineage.checkpoint_key_file {
+        Some(file) => signet_config::read_file(file).with_context(|| format!("reading {}", file.display()))?,
+        None if !own.exists() && config.lineage.dir.join("checkpoint").exists() => {
+            bail!(
+                "{} is gone, but a checkpoint that it signed is there: restore the key, or move the log away",
+                own.display()
+            )
+        }
+        None => folder::read_or_make(&own, || Signer::generate().to_pkcs8().to_vec())?,
+    };
+    Signer::from_pkcs8(&bytes).context("the checkpoint key is not an Ed25519 key in PKCS#8 form")
+}
+
 /// The admin API's token: the configured one, or one made on the first start.
 pub(crate) fn admin_token(config: &Config) -> Result<Secret<String>> {
     if let Some(token) = &config.admin.token {

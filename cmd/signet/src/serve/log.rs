@@ -3,9 +3,9 @@
 use super::Stop;
 use anyhow::anyhow;
 use signet_config::{Config, LineageMode};
-use signet_lineage::{Draft, OpenFacts, PublicKey, Record, Recovery};
-use signet_pipeline::Recorder;
-use signet_spool::{Config as SpoolConfig, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
+use signet_lineage::{Draft, KeyRotation, KeyUse, OpenFacts, PublicKey, Record, Recovery, Signer};
+use signet_pipeline::{Recorder, TreeFiles};
+use signet_spool::{Config as SpoolConfig, Disk, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
 use signet_types::{Clock, LogId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ const MEMORY_BOUND: u64 = 256 << 20;
 pub(crate) struct OpenLog {
     pub(crate) log: Arc<dyn RecordLog>,
     found: Option<Recovered>,
+    /// A checkpoint of it is there, so its checkpoint key is named in it.
+    published: bool,
 }
 
 /// Opens the log that the configuration asks for.
@@ -30,25 +32,32 @@ pub(crate) fn open(
     config: &Config,
     (key, accept_gap): (&PublicKey, bool),
     clock: &Arc<dyn Clock>,
+    checkpoint_key: &PublicKey,
     stored: impl Fn(LogId) -> Option<u64>,
 ) -> Result<OpenLog, Stop> {
     if config.lineage.mode == LineageMode::Memory {
         let log = MemoryLog::new(LogId::generate(clock.now_ms()), MEMORY_BOUND);
-        return Ok(OpenLog { log: Arc::new(log), found: None });
+        return Ok(OpenLog { log: Arc::new(log), found: None, published: false });
     }
-    let spool = spool_config(config, Some(*key.as_bytes()).filter(|_| !accept_gap));
+    let mut spool = spool_config(config, Some(*key.as_bytes()).filter(|_| !accept_gap));
     let started = Instant::now();
     let known = Spool::peek(&spool).map_err(|fault| anyhow!(fault).context("opening the lineage log"))?;
     let stored = known.and_then(stored);
+    let files = TreeFiles::new(Arc::new(Disk::new(&config.lineage.dir)));
+    let signed = known.map(|log| files.persisted(log, checkpoint_key)).transpose();
+    let signed = signed.map_err(|fault| anyhow!(fault).context("opening the lineage log"))?.flatten();
+    spool.published = signed.map(|(head, _)| head);
+    let published = spool.published.is_some();
     loop {
         match Spool::open(spool.clone(), clock.clone(), stored) {
             Err(fault @ OpenFault::Behind { .. }) => {
                 // Going on would use seqs twice. What the old log still holds beyond the database stays in its folder.
                 tracing::error!(%fault, "the lineage log was restored or damaged; it is moved aside and a new one begins");
+                spool.published = None;
                 let (log, found) = Spool::start_new_log(spool, clock.clone()).map_err(|fault| anyhow!(fault))?;
-                return Ok(OpenLog { log: Arc::new(log), found: Some(found) });
+                return Ok(OpenLog { log: Arc::new(log), found: Some(found), published: false });
             }
-            Ok((log, found)) => return Ok(OpenLog { log: Arc::new(log), found: Some(found) }),
+            Ok((log, found)) => return Ok(OpenLog { log: Arc::new(log), found: Some(found), published }),
             Err(OpenFault::Held) if started.elapsed() < config.server.lock_wait => std::thread::sleep(LOCK_RETRY),
             Err(fault @ OpenFault::Held) => return Err(Stop::locked(fault.into())),
             Err(fault @ OpenFault::Undeclared { .. }) => {
@@ -78,10 +87,16 @@ fn spool_config(config: &Config, key: Option<[u8; 32]>) -> SpoolConfig {
 }
 
 /// Writes the first records of this epoch: a new log's `log_open`, or what recovery found. Returns the `gap` records.
-pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) -> Result<Vec<Arc<Record>>, Stop> {
+pub(crate) fn announce(
+    opened: OpenLog,
+    recorder: &Recorder,
+    key: &PublicKey,
+    checkpoints: &Signer,
+) -> Result<Vec<Arc<Record>>, Stop> {
     let stamp = recorder.stamp();
     let Some(found) = opened.found.filter(|found| !found.fresh) else {
-        write(recorder, None, &Draft::log_open(&stamp, &recorder.voice().origin, key))?;
+        let open = Draft::log_open(&stamp, &recorder.voice().origin, key);
+        write(recorder, None, &open.naming_checkpoint_key(&checkpoints.public_key()))?;
         return Ok(Vec::new());
     };
     let recovery = Recovery {
@@ -92,6 +107,11 @@ pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) ->
         lost_tail_possible: !found.clean && !found.same_boot,
     };
     write(recorder, None, &Draft::recovery(&stamp, &recovery))?;
+    if !opened.published && !names(recorder, &checkpoints.public_key()) {
+        let name = format!("{}/{}", recorder.voice().origin, recorder.log().id());
+        let rotation = KeyRotation { key_use: KeyUse::Checkpoint, old: None, new: checkpoints };
+        write(recorder, None, &Draft::key_rotate(&recorder.stamp(), &name, &rotation))?;
+    }
     let mut gaps = Vec::with_capacity(found.gaps.len());
     for Gap { first_seq, last_seq, leaves } in &found.gaps {
         let known: Vec<[u8; 32]> = leaves.iter().map(|(_, leaf)| *leaf).collect();
@@ -108,6 +128,16 @@ pub(crate) fn announce(opened: OpenLog, recorder: &Recorder, key: &PublicKey) ->
         interrupted(recorder, orphan, &facts)?;
     }
     Ok(gaps)
+}
+
+/// Whether the log's first record, if it is still there, names this checkpoint key. A log that was begun before there were
+/// checkpoints names none.
+fn names(recorder: &Recorder, checkpoints: &PublicKey) -> bool {
+    let first = recorder.log().read_from(0, 1, 1).ok().and_then(|records| records.into_iter().next());
+    let digits = super::keys::hex(checkpoints.as_bytes());
+    let fact = format!("\"checkpoint_key\":\"{digits}\"");
+    first
+        .is_some_and(|record| record.seq == 0 && record.payload.windows(fact.len()).any(|part| part == fact.as_bytes()))
 }
 
 /// A request whose end nobody saw gets its record under the id that its caller may hold.

@@ -7,6 +7,7 @@ mod keys;
 mod lanes;
 mod log;
 mod run;
+mod tree;
 
 use crate::commands::out::complain;
 use crate::exit;

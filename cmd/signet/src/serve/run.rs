@@ -6,6 +6,7 @@
 
 use super::build::{self, Built, Common};
 use super::lanes::Lanes;
+use super::tree::{self, Tree};
 use super::{Stop, files, folder, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
@@ -47,6 +48,7 @@ struct Process {
     key: PublicKey,
     /// Signed records of what is missing from the log.
     gaps: Vec<Arc<Record>>,
+    tree: Tree,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     services: Handle,
@@ -93,15 +95,20 @@ fn open(config: Config, accept_gap: bool, services: Handle, lanes: Vec<Handle>) 
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
     let key = signer.public_key();
+    let checkpoints = keys::checkpoint_signer(&config)?;
     let (stores, redis) = {
         let _inside = services.enter();
         (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
     };
-    let opened = log::open(&config, (&key, accept_gap), &clock, |log| services.block_on(stored_seq(&stores, log)))?;
+    let ask = |log| services.block_on(stored_seq(&stores, log));
+    let opened = log::open(&config, (&key, accept_gap), &clock, &checkpoints.public_key(), ask)?;
     let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
-    let gaps = log::announce(opened, &recorder, &key)?;
-    let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
-    Ok(Process { config, common, health, recorder, key, gaps, stores, redis, services, lanes, close, stop })
+    let gaps = log::announce(opened, &recorder, &key, &checkpoints)?;
+    let (health, close, stop): (Arc<Health>, _, _) =
+        (Arc::default(), CancellationToken::new(), CancellationToken::new());
+    let parts = tree::Of { config: &config, common: &common, recorder: &recorder, stores: &stores, health: &health };
+    let tree = Tree::start(parts, &key, checkpoints, &services)?;
+    Ok(Process { config, common, health, recorder, key, gaps, tree, stores, redis, services, lanes, close, stop })
 }
 
 impl Process {
@@ -132,6 +139,8 @@ impl Process {
     fn app(&self) -> Arc<App> {
         Arc::new(App {
             pipeline: OnceLock::new(),
+            tree: Some(self.tree.view.clone()),
+            public_tree: self.config.lineage.public,
             health: self.health.clone(),
             metrics: self.common.metrics.clone(),
             clock: self.common.clock.clone(),
@@ -187,6 +196,7 @@ impl Process {
             stores: self.stores.clone(),
             outbox,
             sampler,
+            tree: self.tree.view.clone(),
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
         self.follow(follower, migrated).await;
@@ -349,6 +359,7 @@ impl Process {
                 tracing::warn!("records were not all shipped; they stay in the log");
             }
         }
+        self.tree.finish(grace).await;
         self.stores.close().await;
         Ok(synced?)
     }

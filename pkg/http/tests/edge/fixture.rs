@@ -93,6 +93,8 @@ impl Edge {
         let log = Arc::new(MemoryLog::new(LogId::generate(clock.now_ms()), 1 << 24));
         let app = Arc::new(App {
             pipeline: OnceLock::new(),
+            tree: None,
+            public_tree: false,
             health: Arc::default(),
             metrics: Arc::new(Metrics::new()),
             clock,
@@ -165,6 +167,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         limiter: None,
         outbox: Arc::new(outbox(None, None, clock.clone(), metrics.clone()).0),
         notices: Arc::new(MemoryNoticeStore::default()),
+        tree: None,
         sampler: None,
         faces: Arc::new(OpenAiFaces),
         clock,

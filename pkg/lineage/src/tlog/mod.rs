@@ -4,12 +4,14 @@
 //!
 //! This is the writer's side. Who checks any of it uses [`crate::verify`], which shares no code with it.
 
+mod anchors;
 mod checkpoint;
 mod note;
 mod proof;
 mod tile;
 
+pub use anchors::{anchored, notes_in};
 pub use checkpoint::{Checkpoint, proof_file};
 pub use note::{NoteKey, NoteKeyFault};
 pub use proof::{Subtrees, consistency, inclusion};
-pub use tile::{FromTiles, TILE_WIDTH, Tile, TileFault, Tiles};
+pub use tile::{FromTiles, TILE_WIDTH, Tile, TileFault, Tiles, push_entry};

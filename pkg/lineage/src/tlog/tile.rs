@@ -45,6 +45,20 @@ impl Tile {
             .filter(|tile| tile.width > 0)
     }
 
+    /// The bundle of entries at `tile/entries/<index>[.p/<width>]`, as the tile of level 0 over the same leaves.
+    ///
+    /// # Errors
+    /// The path names no bundle, or is not the one way to write it.
+    pub fn of_entries(path: &str) -> Result<Self, TileFault> {
+        format!("tile/0/{}", path.strip_prefix("tile/entries/").ok_or(TileFault)?).parse()
+    }
+
+    /// The seqs of its leaves, for a tile of level 0.
+    pub const fn leaves(&self) -> std::ops::Range<u64> {
+        let first = self.index * TILE_WIDTH as u64;
+        first..first + self.width as u64
+    }
+
     /// Whether it never changes.
     pub const fn is_full(&self) -> bool {
         self.width as usize == TILE_WIDTH
@@ -88,6 +102,12 @@ impl FromStr for Tile {
         let good = |tile: &Self| (1..=256).contains(&tile.width) && tile.level < 64 && tile.to_string() == path;
         read().filter(good).ok_or(TileFault)
     }
+}
+
+/// Appends an entry to a bundle: its length as u16be, then its bytes. An entry of a tree has fewer than 2^16 of them.
+pub fn push_entry(bundle: &mut Vec<u8>, entry: &[u8]) {
+    bundle.extend(u16::try_from(entry.len()).expect("an entry is short").to_be_bytes());
+    bundle.extend_from_slice(entry);
 }
 
 /// A growing tree by its tiles: takes leaf hashes and gives full tiles away; only the right edge stays, at most 255

@@ -8,6 +8,7 @@ mod keys;
 mod labels;
 mod notices;
 mod records;
+mod trees;
 
 mod read {
     crate::readers::readers!(sqlx::sqlite::SqliteRow);

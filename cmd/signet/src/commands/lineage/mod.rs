@@ -1,5 +1,6 @@
 //! `signet lineage`: the auditor's tool. It takes no lock and changes nothing.
 
+mod checkpoint;
 mod export;
 mod keys;
 mod show;
@@ -22,6 +23,8 @@ pub(crate) enum LineageCommand {
     Children(show::ShowArgs),
     /// Print the public keys of a data folder, in the form that `verify --key` takes.
     Keys(Source),
+    /// Print the newest checkpoint of each log, in the form of an anchor file.
+    Checkpoint(Source),
     /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`.
     Export(Source),
 }
@@ -32,6 +35,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Show(args) => show::show(&args),
         LineageCommand::Children(args) => show::children(&args),
         LineageCommand::Keys(source) => keys::keys(&source),
+        LineageCommand::Checkpoint(source) => checkpoint::checkpoint(&source),
         LineageCommand::Export(source) => export::export(&source),
     };
     done.unwrap_or_else(|error| {

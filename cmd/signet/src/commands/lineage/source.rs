@@ -18,10 +18,10 @@ const PAGE: u32 = 5_000;
 pub(crate) struct Source {
     /// A data folder: its database and what is not in it yet; ./signet-data if nothing else is given.
     #[arg(long)]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     /// A database, as a postgres:// or sqlite:// URL. With a data folder beside it: and what only its log holds yet.
     #[arg(long)]
-    db: Option<String>,
+    pub(super) db: Option<String>,
     /// The data folder of the environment.
     #[arg(long, env = "SIGNET_DATA", default_value = "./signet-data", hide = true)]
     default_data: PathBuf,

@@ -1,0 +1,166 @@
+//! What is published of the log's tree: the thread that signs checkpoints, the tasks that take them to anchors, and the view
+//! that the listeners show.
+
+use super::build::Common;
+use anyhow::{Context, Result, anyhow};
+use http::uri::PathAndQuery;
+use signet_config::{AnchorPlace, Config, LineageMode};
+use signet_http::Health;
+use signet_lineage::tlog::NoteKey;
+use signet_lineage::{KeySet, PublicKey, Signer};
+use signet_pipeline::{
+    Anchor, Anchoring, Cadence, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, Recorder, Shown, StoreAnchor,
+    TreeFiles, TreeParts, TreeView,
+};
+use signet_provider::{HttpProvider, ProviderConfig, Timeouts};
+use signet_spool::Disk;
+use signet_store::Stores;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+const ANCHOR_TRY: Duration = Duration::from_secs(10);
+
+/// What it is made of.
+pub(crate) struct Of<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) common: &'a Common,
+    pub(crate) recorder: &'a Arc<Recorder>,
+    pub(crate) stores: &'a Stores,
+    pub(crate) health: &'a Arc<Health>,
+}
+
+/// The running parts.
+pub(crate) struct Tree {
+    pub(crate) view: Arc<TreeView>,
+    signing: Mutex<Option<JoinHandle<()>>>,
+    anchoring: TaskTracker,
+    /// Ends the signing, and after it the anchoring.
+    stop: CancellationToken,
+    stop_anchors: CancellationToken,
+}
+
+impl Tree {
+    pub(crate) fn start(of: Of<'_>, key: &PublicKey, signer: Signer, services: &Handle) -> Result<Self> {
+        let Of { config, common, recorder, stores, health } = of;
+        let log = recorder.log().clone();
+        let name = format!("{}/{}", config.lineage.origin, log.id());
+        let note_key =
+            NoteKey::new(&name, signer.public_key()).ok_or_else(|| anyhow!("lineage.origin is no key name"))?;
+        let on_disk = config.lineage.mode != LineageMode::Memory;
+        let files = on_disk.then(|| Arc::new(TreeFiles::new(Arc::new(Disk::new(&config.lineage.dir)))));
+        let told = health.clone();
+        let (checkpointer, shown) = Checkpointer::new(CheckpointParts {
+            log: log.clone(),
+            files: files.clone(),
+            store: stores.trees.clone(),
+            key: note_key.clone(),
+            signer,
+            cadence: Cadence { every: config.lineage.checkpoint_every, leaves: config.lineage.checkpoint_every_leaves },
+            clock: common.clock.clone(),
+            metrics: common.metrics.clone(),
+            note: Box::new(move |fault| told.note("checkpoint", fault)),
+        });
+        let view = TreeView::new(TreeParts {
+            log: log.clone(),
+            shown: shown.clone(),
+            files: files.clone(),
+            records: stores.records.clone(),
+            store: stores.trees.clone(),
+            keys: keys(key, &note_key),
+            services: services.clone(),
+        });
+        let mut anchors = anchors(config)?;
+        if let Some(files) = files {
+            anchors.push(Box::new(StoreAnchor::new(log, files, stores.trees.clone())));
+        }
+        let (stop, stop_anchors, anchoring) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        for task in tasks(anchors, config, common, health, &shown) {
+            anchoring.spawn_on(task.run(stop_anchors.clone()), services);
+        }
+        let (on, until) = (services.clone(), stop.clone());
+        // A thread of its own: it hashes, and waits for the disk.
+        let signing = thread::Builder::new().name("lineage-tree".into());
+        let signing = signing.spawn(move || on.block_on(checkpointer.run(until))).context("starting a thread")?;
+        let signing = Mutex::new(Some(signing));
+        Ok(Self { view: Arc::new(view), signing, anchoring, stop, stop_anchors })
+    }
+
+    /// Signs what the end of the log added, and anchors it; waits for either no longer than `grace`.
+    pub(crate) async fn finish(&self, grace: Duration) {
+        self.stop.cancel();
+        let signing = self.signing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let joined = tokio::task::spawn_blocking(move || signing.map(JoinHandle::join));
+        if tokio::time::timeout(grace, joined).await.is_err() {
+            tracing::warn!("the last records have no checkpoint");
+        }
+        self.stop_anchors.cancel();
+        self.anchoring.close();
+        if tokio::time::timeout(grace, self.anchoring.wait()).await.is_err() {
+            tracing::warn!("the last checkpoint is not anchored everywhere");
+        }
+    }
+}
+
+impl Drop for Tree {
+    /// For an end before its time: nothing may run on when the runtime is gone.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.stop_anchors.cancel();
+    }
+}
+
+/// The key of records in PEM, and that of checkpoints in a comment: it must not be taken for one of records.
+fn keys(key: &PublicKey, checkpoints: &NoteKey) -> String {
+    let pem = KeySet::new([*key]).map(|keys| keys.to_string()).unwrap_or_default();
+    format!("{pem}# checkpoint key {checkpoints}\n")
+}
+
+fn anchors(config: &Config) -> Result<Vec<Box<dyn Anchor>>> {
+    config.lineage.anchors.iter().map(anchor).collect()
+}
+
+fn anchor(place: &AnchorPlace) -> Result<Box<dyn Anchor>> {
+    let (url, token) = match place {
+        AnchorPlace::File(path) => return Ok(Box::new(FileAnchor::new(path))),
+        AnchorPlace::Http { url, token } => (url, token),
+    };
+    let mut server = url.clone();
+    server.set_path("/");
+    let name = url.as_str().parse().context("lineage.anchor.url")?;
+    let mut built = ProviderConfig::new(name, server);
+    built.api_key.clone_from(token);
+    built.timeouts = Timeouts { connect: ANCHOR_TRY, first_byte: ANCHOR_TRY, idle: ANCHOR_TRY, total: ANCHOR_TRY };
+    let path: PathAndQuery = url.path().parse().context("lineage.anchor.url")?;
+    Ok(Box::new(HttpAnchor::new(Arc::new(HttpProvider::new(built).context("lineage.anchor.url")?), path)))
+}
+
+/// A task an anchor. What is wrong with any of them is one line of `/readyz`.
+fn tasks(
+    anchors: Vec<Box<dyn Anchor>>,
+    config: &Config,
+    common: &Common,
+    health: &Arc<Health>,
+    shown: &Shown,
+) -> Vec<Anchoring> {
+    let stale: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+    let task = |anchor| {
+        let (stale, health) = (stale.clone(), health.clone());
+        let note = move |name: &str, fault: Option<String>| {
+            let mut stale = stale.lock().unwrap_or_else(PoisonError::into_inner);
+            match fault {
+                Some(fault) => drop(stale.insert(name.to_owned(), fault)),
+                None => drop(stale.remove(name)),
+            }
+            let all: Vec<String> = stale.iter().map(|(name, fault)| format!("{name}: {fault}")).collect();
+            health.note("anchor", (!all.is_empty()).then(|| all.join("; ")));
+        };
+        let (clock, metrics) = (common.clock.clone(), common.metrics.clone());
+        Anchoring::new(anchor, shown.clone(), config.lineage.anchor_every, clock, metrics, note)
+    };
+    anchors.into_iter().map(task).collect()
+}
