@@ -205,6 +205,9 @@ impl Anchor for StoreAnchor {
     }
 }
 
+/// Is told an anchor's name and what is wrong with it, or that nothing is.
+type Note = Box<dyn Fn(&str, Option<String>) + Send + Sync>;
+
 /// Keeps one anchor up to date.
 pub struct Anchoring {
     anchor: Box<dyn Anchor>,
@@ -212,8 +215,7 @@ pub struct Anchoring {
     every: Duration,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    /// Is told the anchor's name and what is wrong with it, or that nothing is.
-    note: Box<dyn Fn(&str, Option<String>) + Send + Sync>,
+    note: Note,
     /// Size and time of the newest checkpoint that it has.
     kept: Option<(u64, u64)>,
     tried: u32,

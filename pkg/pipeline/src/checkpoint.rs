@@ -164,13 +164,10 @@ impl Checkpointer {
 
     /// One step, and what a fault in it means; whether there may be another.
     async fn attempt(&mut self) -> bool {
-        let fault = match self.step().await {
-            Ok(_) => {
-                (self.suspect, self.failing) = (false, false);
-                (self.parts.note)(None);
-                return true;
-            }
-            Err(fault) => fault,
+        let Err(fault) = self.step().await else {
+            (self.suspect, self.failing) = (false, false);
+            (self.parts.note)(None);
+            return true;
         };
         self.parts.metrics.checkpoint_fault(fault.kind());
         let mismatch = matches!(fault, CheckpointFault::Mismatch { .. });
@@ -260,31 +257,31 @@ impl Checkpointer {
     /// over what was read is that of `head`.
     async fn grow(&self, from: &Tiles, head: TreeHead) -> Result<Tiles, CheckpointFault> {
         let fits = |tiles: &Tiles| (tiles.head() == head).then_some(()).ok_or(mismatch(head));
-        let (mut held, mut all) = (Vec::new(), true);
+        let (mut full_tiles, mut all) = (Vec::new(), true);
         // Rows hold the hashes of level 0.
         let lowest = u8::from(self.parts.files.is_none());
         let mut next = self
             .fold(from.clone(), head.size, |tile, hashes| {
-                all &= held.len() < HELD_TILES || lowest > 0;
+                all &= full_tiles.len() < HELD_TILES || lowest > 0;
                 if all && tile.level >= lowest {
-                    held.push((tile, hashes.to_vec()));
+                    full_tiles.push((tile, hashes.to_vec()));
                 }
                 Ok(())
             })
             .await?;
         fits(&next)?;
         let Some(files) = &self.parts.files else {
-            held.extend(next.partial().map(|(tile, hashes)| (tile, hashes.to_vec())));
-            held.retain(|(tile, _)| tile.level >= lowest);
+            full_tiles.extend(next.partial().map(|(tile, hashes)| (tile, hashes.to_vec())));
+            full_tiles.retain(|(tile, _)| tile.level >= lowest);
             let bytes = |(tile, hashes): (Tile, Vec<Hash>)| (tile, hashes.as_flattened().to_vec());
-            let tiles: Vec<_> = held.into_iter().map(bytes).collect();
+            let tiles: Vec<_> = full_tiles.into_iter().map(bytes).collect();
             if !tiles.is_empty() {
                 self.parts.store.put_tiles(self.log(), &tiles).await?;
             }
             return Ok(next);
         };
         if all {
-            held.iter().try_for_each(|(tile, hashes)| files.put(*tile, hashes))?;
+            full_tiles.iter().try_for_each(|(tile, hashes)| files.put(*tile, hashes))?;
         } else {
             next = self.fold(from.clone(), head.size, |tile, hashes| files.put(tile, hashes)).await?;
             fits(&next)?;

@@ -140,8 +140,8 @@ impl TreeView {
     async fn head_over(&self, log: LogId, tile: Tile) -> Result<Option<TreeHead>, ViewFault> {
         let head = self.checkpoint(log).await?.as_deref().and_then(head_of);
         let end = |tile: Tile| tile.index.checked_mul(256)?.checked_add(u64::from(tile.width));
-        let held = |head: &TreeHead| head.size.checked_shr(8 * u32::from(tile.level)).unwrap_or(0);
-        Ok(head.filter(|head| end(tile).is_some_and(|end| end <= held(head))))
+        let width = |head: &TreeHead| head.size.checked_shr(8 * u32::from(tile.level)).unwrap_or(0);
+        Ok(head.filter(|head| end(tile).is_some_and(|end| end <= width(head))))
     }
 
     /// The hashes of a tile that the tree of `size` leaves has.

@@ -116,6 +116,9 @@ impl TreeFiles {
 
     /// The hashes of a tile of a tree that has at least its leaves; none if no file holds them all. `size` is that of the
     /// checkpoint that is there: a tile that was partial may be wider by now.
+    ///
+    /// # Errors
+    /// A file cannot be read.
     pub fn hashes(&self, tile: Tile, size: u64) -> io::Result<Option<Vec<Hash>>> {
         let whole = Tile { width: 256, ..tile };
         let edge = Tile::partial(size).find(|edge| (edge.level, edge.index) == (tile.level, tile.index));

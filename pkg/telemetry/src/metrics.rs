@@ -125,6 +125,30 @@ fn seconds() -> Histogram {
     Histogram::new(BOUNDS)
 }
 
+/// What is published of the log's tree.
+struct TreeMetrics {
+    checkpoint_size: Gauge,
+    checkpoint_faults: Family<FaultLabel, Counter>,
+    anchor_ages: Family<AnchorLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    anchor_failures: Family<AnchorLabels, Counter>,
+}
+
+impl TreeMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let checkpoint_size = Gauge::default();
+        registry.register("checkpoint_size", "Records that the newest checkpoint covers", checkpoint_size.clone());
+        let checkpoint_faults = Family::default();
+        let faults_help = "Checkpoints that were not signed; mismatch: the leaves do not hash to the log's tree";
+        registry.register("checkpoint_faults", faults_help, checkpoint_faults.clone());
+        let anchor_ages = Family::default();
+        let ages_help = "Age of the newest anchored checkpoint while a newer one waits; else 0";
+        registry.register("anchor_age_seconds", ages_help, anchor_ages.clone());
+        let anchor_failures = Family::default();
+        registry.register("anchor_failures", "Failed tries to anchor a checkpoint", anchor_failures.clone());
+        Self { checkpoint_size, checkpoint_faults, anchor_ages, anchor_failures }
+    }
+}
+
 /// All metrics of the process.
 pub struct Metrics {
     registry: Registry,
@@ -143,10 +167,7 @@ pub struct Metrics {
     spool_bytes: Gauge,
     lag: Gauge<f64, std::sync::atomic::AtomicU64>,
     undeclared: Gauge,
-    checkpoint_size: Gauge,
-    checkpoint_faults: Family<FaultLabel, Counter>,
-    anchor_ages: Family<AnchorLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
-    anchor_failures: Family<AnchorLabels, Counter>,
+    tree: TreeMetrics,
     feedback: Family<VerdictLabel, Counter>,
     trust: Family<TrustLabels, Gauge>,
     labels: Family<FindingLabels, Counter>,
@@ -201,16 +222,7 @@ impl Metrics {
         let undeclared = Gauge::default();
         let undeclared_help = "Records missing from the lineage log that nothing declares; shipping waits";
         registry.register("lineage_undeclared_records", undeclared_help, undeclared.clone());
-        let checkpoint_size = Gauge::default();
-        registry.register("checkpoint_size", "Records that the newest checkpoint covers", checkpoint_size.clone());
-        let checkpoint_faults = Family::default();
-        let faults_help = "Checkpoints that were not signed; mismatch: the leaves do not hash to the log's tree";
-        registry.register("checkpoint_faults", faults_help, checkpoint_faults.clone());
-        let anchor_ages = Family::default();
-        let ages_help = "Age of the newest anchored checkpoint while a newer one waits; else 0";
-        registry.register("anchor_age_seconds", ages_help, anchor_ages.clone());
-        let anchor_failures = Family::default();
-        registry.register("anchor_failures", "Failed tries to anchor a checkpoint", anchor_failures.clone());
+        let tree = TreeMetrics::register(&mut registry);
         let feedback = Family::default();
         registry.register("feedback", "Verdicts of callers on cached answers", feedback.clone());
         let trust = Family::default();
@@ -236,10 +248,7 @@ impl Metrics {
             spool_bytes,
             lag,
             undeclared,
-            checkpoint_size,
-            checkpoint_faults,
-            anchor_ages,
-            anchor_failures,
+            tree,
             feedback,
             trust,
             labels,
@@ -329,22 +338,22 @@ impl Metrics {
 
     /// Sets how many records the newest checkpoint covers.
     pub fn checkpoint(&self, size: u64) {
-        self.checkpoint_size.set(i64::try_from(size).unwrap_or(i64::MAX));
+        self.tree.checkpoint_size.set(i64::try_from(size).unwrap_or(i64::MAX));
     }
 
     /// Counts a checkpoint that was not signed: `mismatch`, `missing`, `log`, `persisted`, `io`, `store`.
     pub fn checkpoint_fault(&self, fault: &'static str) {
-        self.checkpoint_faults.get_or_create(&FaultLabel { fault }).inc();
+        self.tree.checkpoint_faults.get_or_create(&FaultLabel { fault }).inc();
     }
 
     /// Sets how old the newest checkpoint is that an anchor has, while there is a newer one.
     pub fn anchor_age(&self, anchor: &str, age: Duration) {
-        self.anchor_ages.get_or_create(&AnchorLabels { anchor: anchor.to_owned() }).set(age.as_secs_f64());
+        self.tree.anchor_ages.get_or_create(&AnchorLabels { anchor: anchor.to_owned() }).set(age.as_secs_f64());
     }
 
     /// Counts a failed try of an anchor.
     pub fn anchor_failed(&self, anchor: &str) {
-        self.anchor_failures.get_or_create(&AnchorLabels { anchor: anchor.to_owned() }).inc();
+        self.tree.anchor_failures.get_or_create(&AnchorLabels { anchor: anchor.to_owned() }).inc();
     }
 
     /// Counts a panic.

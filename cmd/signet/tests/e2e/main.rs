@@ -29,4 +29,5 @@ mod semantic;
 mod stack;
 mod streams;
 mod strict;
+mod tree;
 mod trust;

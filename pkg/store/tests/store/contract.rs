@@ -96,6 +96,18 @@ macro_rules! label_store_contract {
     };
 }
 
+macro_rules! tree_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, trees, $fixture:
+            the_newest_checkpoint_is_found_and_each_one_stays
+            a_smaller_or_a_different_checkpoint_is_refused
+            only_the_owner_of_a_known_log_publishes
+            tiles_grow_and_never_shrink
+            leaf_hashes_come_up_to_the_first_hole
+        );
+    };
+}
+
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(sqlite_records, sqlite);
 gap_contract!(postgres_gaps, postgres);
@@ -108,3 +120,5 @@ notice_store_contract!(postgres_notices, postgres);
 notice_store_contract!(sqlite_notices, sqlite);
 label_store_contract!(postgres_labels, postgres);
 label_store_contract!(sqlite_labels, sqlite);
+tree_store_contract!(postgres_trees, postgres);
+tree_store_contract!(sqlite_trees, sqlite);
