@@ -61,6 +61,7 @@ STEPS = (
     ("replay", steps_audit.replay, False),
     ("balance", steps_audit.balance, False),
     ("audit", steps_audit.audit, False),
+    ("checkpoints", steps_audit.checkpoints, False),
     ("tampering", steps_audit.tampering, False),
 )
 

@@ -99,12 +99,23 @@ class Local(Stack):
     def add_gateway(self, name, store):
         listen, admin = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         token = secrets.token_hex(16)
-        env = {**settings(f"{self.mock}/v1"), **store, "SIGNET_DATA": str(self.folder / name), "NO_COLOR": "1",
+        env = {**settings(f"{self.mock}/v1"), **store, "SIGNET_LINEAGE__ANCHOR__0__FILE": str(self.anchors(name)), "SIGNET_DATA": str(self.folder / name), "NO_COLOR": "1",
                "SIGNET_SERVER__LISTEN": listen, "SIGNET_ADMIN__LISTEN": admin, "SIGNET_ADMIN_TOKEN": token,
                "SIGNET_SERVER__TRUSTED_PROXIES": "127.0.0.1/32", **self.extra}
         self.processes[name] = Process(name, [self.bin / "signet", "serve"], env, self.folder)
         self.gateways.append(Gateway(name, f"http://{listen}", f"http://{admin}", token))
         self.start_gateway(self.gateways[-1])
+
+    def anchors(self, name):
+        """Where a client would keep a gateway's checkpoints: not in the gateway's own folder."""
+        return self.folder / f"anchors-{name}.txt"
+
+    def anchored(self):
+        """What is kept of each gateway's checkpoints, in words."""
+        notes = [self.anchors(gateway.name).read_text().count("\n\n\u2014 ") for gateway in self.gateways]
+        if not all(notes):
+            raise Failure(f"checkpoints were to be anchored, and the files hold {notes}")
+        return f"; {sum(notes)} kept in anchor files"
 
     def start_gateway(self, gateway):
         process = self.processes[gateway.name]

@@ -82,6 +82,10 @@ class Stack:
             raise Failure(f"{what} ended with {code}: {said}")
         return said
 
+    def anchored(self):
+        """What is kept of checkpoints outside the gateways, in words; nothing where no anchor is configured."""
+        return ""
+
     def unshippable(self):
         """A context in which the database takes no records, so that the log alone has the newest; here only where that is
         possible without stopping the database."""

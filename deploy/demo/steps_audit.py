@@ -47,6 +47,28 @@ def audit(demo):
     return f"verify: 0; {records.group(0)[9:]}, all {found} kept receipts unchanged"
 
 
+def checkpoints(demo):
+    """Each replica's tree: a signed head over all its records, and the proof that the first answer's record is in it."""
+    shown = []
+    for gateway in demo.stack.gateways:
+        keys = gateway.ask_admin("/v1/lineage/keys").text
+        name = re.search(r"^# checkpoint key (\S+)\+[0-9a-f]{8}\+\S+$", keys, re.M).group(1)
+        path = f"/v1/lineage/logs/{name.rsplit('/', 1)[1]}/checkpoint"
+        records = gateway.ask_admin("/admin/v1/status").json()["log"]["next_seq"]
+
+        def covered():
+            answer = gateway.ask_admin(path)
+            return answer.status == 200 and int(answer.text.splitlines()[1]) >= records
+        wait_until(f"{gateway.name}: a checkpoint over {records} records", covered, 10)
+        note = gateway.ask_admin(path).text
+        same("the log's name", note.splitlines()[0], name)
+        shown.append(f"{gateway.name} {note.splitlines()[1]}")
+    mine = demo.alice.get(f"/v1/lineage/{demo.first.get('lineage-id')}").json()["proof"]
+    holds(mine and mine.startswith("c2sp.org/tlog-proof@v1\n"), f"there is no proof of the first answer: {mine}")
+    anchored = demo.stack.anchored()
+    return f"signed heads over all records ({', '.join(shown)}), the first answer is proved to be in one{anchored}"
+
+
 def tampering(demo):
     with demo.stack.tampered(demo.first.get("lineage-id")) as source:
         code, report = demo.stack.verify(demo.keys, demo.ledger.file, source)

@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 const ANCHOR_TRY: Duration = Duration::from_secs(10);
 
 /// What it is made of.
+#[derive(Clone, Copy)]
 pub(crate) struct Of<'a> {
     pub(crate) config: &'a Config,
     pub(crate) common: &'a Common,

@@ -219,11 +219,14 @@ fn an_anchor_file_keeps_whole_notes_and_the_last_one_covers_the_log_as_it_ended(
     }
 }
 
+/// Head and body of each request.
+type Kept = Arc<Mutex<Vec<(String, String)>>>;
+
 /// An endpoint that keeps what it is sent; it refuses the first, and forgets to answer the second.
-fn endpoint() -> (String, Arc<Mutex<Vec<(String, String)>>>) {
+fn endpoint() -> (String, Kept) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/anchors/signet", listener.local_addr().expect("an address"));
-    let kept: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let kept = Kept::default();
     let keep = kept.clone();
     std::thread::spawn(move || {
         for (number, connection) in listener.incoming().enumerate() {
@@ -355,7 +358,9 @@ fn a_log_from_before_there_were_checkpoints_names_their_key_once_and_its_old_rec
     let setup = Setup::on(&mock).within(folder.path());
     let gateway = setup.start();
     let mut keeper = Keeper::of(folder.path());
-    asked(&gateway, "an old log", 4).iter().for_each(|answer| keeper.keep(answer));
+    for answer in asked(&gateway, "an old log", 4) {
+        keeper.keep(&answer);
+    }
     drop(gateway.stop());
     let opened = records(folder.path());
     assert_eq!(control(&opened, "log_open")[0]["checkpoint_key"].as_str().map(str::len), Some(64));
@@ -366,7 +371,7 @@ fn a_log_from_before_there_were_checkpoints_names_their_key_once_and_its_old_rec
     fs::remove_dir_all(folder.path().join("lineage/tile")).expect("removed");
     for _ in 0..2 {
         let gateway = setup.start();
-        asked(&gateway, "a newer release", 1).iter().for_each(|answer| keeper.keep(answer));
+        keeper.keep(&asked(&gateway, "a newer release", 1)[0]);
         let (note, _) = checkpoint_over(&gateway, 6);
         let key = vkey(&gateway);
         drop(gateway.stop());
@@ -381,17 +386,17 @@ fn a_log_from_before_there_were_checkpoints_names_their_key_once_and_its_old_rec
         let signed =
             format!("signet-key-rotate/v1\n{}\ncheckpoint\n\n{new}\n", note.lines().next().unwrap_or_default());
         let proof = rotations[0]["proof"].as_str().expect("a proof");
-        assert!(fits(key.public_key().to_pem(), signed.as_bytes(), proof), "the new key agrees");
+        assert!(fits(&key.public_key().to_pem(), signed.as_bytes(), proof), "the new key agrees");
         keeper.accepts(folder.path());
     }
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"))
 }
 
 /// Whether openssl takes the signature.
-fn fits(pem: String, text: &[u8], signature: &str) -> bool {
+fn fits(pem: &str, text: &[u8], signature: &str) -> bool {
     let folder = TempDir::new().expect("a folder");
     let at = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -440,4 +445,30 @@ fn a_replica_proves_records_that_another_one_wrote() {
     assert_eq!(read(&two, &tile).body, read(&one, &tile).body);
     let entries = format!("/v1/lineage/logs/{log}/tile/entries/000.p/{}", checked.size);
     assert_eq!(read(&two, &entries).body, read(&one, &entries).body);
+}
+
+#[test]
+fn a_proof_is_of_the_checkpoint_that_it_carries_while_the_log_grows() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("lineage.checkpoint_every_leaves", "1").start();
+    let answers = asked(&gateway, "a growing log", 3);
+    let (key, mut sizes) = (vkey(&gateway), Vec::new());
+    std::thread::scope(|scope| {
+        let growing = scope.spawn(|| asked(&gateway, "what makes it grow", 300));
+        for answer in answers.iter().cycle() {
+            let shown = gateway.get(&format!("/v1/lineage/{}", answer.id())).json();
+            if let Some(proof) = shown["proof"].as_str() {
+                let receipt: signet_lineage::Receipt =
+                    shown["receipt"].as_str().expect("text").parse().expect("a receipt");
+                let proved = verify::proof_file(proof, &receipt.leaf_hash, std::slice::from_ref(&key));
+                sizes.push(proved.expect("it is proved").checkpoint.head.size);
+            }
+            if growing.is_finished() {
+                break;
+            }
+        }
+    });
+    assert!(sizes.is_sorted(), "no checkpoint is taken back: {sizes:?}");
+    sizes.dedup();
+    assert!(sizes.len() > 2, "several checkpoints were signed meanwhile: {sizes:?}");
 }

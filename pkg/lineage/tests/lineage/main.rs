@@ -1,5 +1,6 @@
 //! Records are written, moved, lost and tampered with; the verifier says what is left of them.
 
+mod anchors;
 mod forms;
 mod golden;
 mod losses;

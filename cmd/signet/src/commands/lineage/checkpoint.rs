@@ -30,7 +30,9 @@ pub(super) fn checkpoint(source: &Source) -> Result<u8> {
         complain("signet lineage checkpoint: no checkpoint was signed yet");
         return Ok(exit::FAILURE);
     }
-    newest.values().for_each(|(_, note)| say(&anchored(note)));
+    for (_, note) in newest.values() {
+        say(&anchored(note));
+    }
     Ok(exit::OK)
 }
 
