@@ -318,6 +318,8 @@ fn a_log_that_does_not_hash_to_its_checkpoint_is_refused_and_so_are_a_damaged_ch
     asked(&gateway, "a fork", 3);
     drop(gateway.stop());
     let (log, own) = (folder.path().join("lineage"), folder.path().join("lineage-checkpoint.key"));
+    let mode = fs::metadata(&own).expect("a key").permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600, "for its owner alone");
     let (note, key) = (fs::read(log.join("checkpoint")).expect("a checkpoint"), fs::read(&own).expect("a key"));
     let refused = |what: &str| {
         let out = setup.run(folder.path());
