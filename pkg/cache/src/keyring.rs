@@ -1,6 +1,7 @@
 //! Tenant keys: 32 random bytes a tenant and epoch, wrapped by the deployment's secret and kept in the store by
 //! compare-and-insert, so that every replica uses the same ones.
 
+use crate::hide::HideKey;
 use crate::ports::{KeyStore, StoreFault};
 use crate::seal::{self, SealKey};
 use hmac::{Hmac, KeyInit, Mac};
@@ -29,6 +30,8 @@ pub struct TenantKeys {
     pub proof: TenantKey,
     /// Seals cache values.
     pub seal: SealKey,
+    /// Hides what a shared index holds.
+    pub hide: HideKey,
     /// The wrapped key, where it could not be stored: it must ride in the record, and nothing may be cached.
     pub unstored: Option<Vec<u8>>,
 }
@@ -194,6 +197,7 @@ impl Keyring {
             tenant,
             epoch,
             seal: SealKey::derive(&root, epoch),
+            hide: HideKey::derive(&root),
             proof: TenantKey::from_bytes(Zeroizing::new(root)),
             unstored: None,
         })
@@ -206,6 +210,7 @@ impl Keyring {
             tenant,
             epoch: 0,
             seal: SealKey::derive(&root, 0),
+            hide: HideKey::derive(&root),
             proof: TenantKey::from_bytes(Zeroizing::new(root)),
             unstored,
         }

@@ -5,7 +5,7 @@ use crate::trust::LabelRow;
 use crate::withdrawal::Withdrawal;
 use async_trait::async_trait;
 use bytes::Bytes;
-use signet_types::{EntryId, TenantId};
+use signet_types::{EntryId, LineageId, TenantId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,7 +135,8 @@ pub struct EmbedFault(pub String);
 /// Turns text into a vector of unit length.
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
-    /// Identifies weights, tokeniser and dimensions; part of every [`Place`].
+    /// Identifies weights, tokeniser and dimensions. An index in memory holds the vectors of one encoder; in a shared one the
+    /// id is part of a place's name.
     fn id(&self) -> &str;
     /// The vector of `text`, L2-normalised.
     async fn embed(&self, text: &str) -> Result<Arc<[f32]>, EmbedFault>;
@@ -175,4 +176,71 @@ pub trait VectorIndex: Send + Sync + 'static {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// A question in a shared index. What it says is sealed and its vector is hidden before it gets there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VectorRow {
+    /// The exact key of the entry, which decides its text; a later row of the same key replaces an earlier one.
+    pub key: CacheKey,
+    /// The entry.
+    pub id: EntryId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The epoch of the tenant's key.
+    pub epoch: u32,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Milliseconds since the Unix epoch; not found from this moment on.
+    pub expires_ms: u64,
+    /// The record that filled the entry.
+    pub source: LineageId,
+    /// SHA-256 of the model's name, as it was asked for.
+    pub model: [u8; 32],
+    /// SHA-256 of the namespace.
+    pub namespace: [u8; 32],
+    /// The hidden name of partition, bucket, encoder and dimensions.
+    pub place: [u8; 32],
+    /// The question, sealed.
+    pub question: Vec<u8>,
+    /// The hidden vector, of unit length.
+    pub vector: Vec<f32>,
+}
+
+/// What is looked for in a shared index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nearest {
+    /// The hidden name of the place.
+    pub place: [u8; 32],
+    /// The hidden vector.
+    pub vector: Vec<f32>,
+    /// How many at most.
+    pub k: usize,
+    /// Cosine similarity at least.
+    pub floor: f32,
+    /// Milliseconds since the Unix epoch.
+    pub now_ms: u64,
+}
+
+/// A neighbour in a shared index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Near {
+    /// The exact key of its entry.
+    pub key: CacheKey,
+    /// Cosine similarity, in `[-1, 1]`, never NaN.
+    pub similarity: f32,
+    /// Its question, sealed.
+    pub question: Vec<u8>,
+}
+
+/// A vector index that several replicas share, beside the durable entries. A row leaves it with its entry, and at once when
+/// the entry is replaced or taken back, or the tenant's keys are destroyed.
+#[async_trait]
+pub trait SharedIndex: Send + Sync + 'static {
+    /// Adds or replaces rows. Those whose entry is not stored, was taken back, or belongs to a destroyed key are left out.
+    async fn put(&self, rows: &[VectorRow]) -> Result<(), StoreFault>;
+    /// Neighbours, most similar first. Must answer within the adapter's own lookup budget.
+    async fn nearest(&self, wanted: Nearest) -> Result<Vec<Near>, StoreFault>;
+    /// The sealed entry under `key`, unless it has expired. Must answer within the adapter's own lookup budget.
+    async fn entry(&self, key: &CacheKey, now_ms: u64) -> Result<Option<Vec<u8>>, StoreFault>;
 }

@@ -48,6 +48,23 @@ impl SealKey {
         seal_with(&self.key, self.epoch, &associated(partition, key), plain)
     }
 
+    /// Seals the question of the entry at `(partition, key)`. It does not open as an entry, nor the entry as a question.
+    pub fn seal_question(&self, partition: &Partition, key: &CacheKey, question: &str) -> Vec<u8> {
+        seal_with(&self.key, self.epoch, &as_question(partition, key), question.as_bytes().to_vec())
+    }
+
+    /// Opens a question that [`SealKey::seal_question`] sealed for the same place.
+    ///
+    /// # Errors
+    /// [`SealFault`] if it was not made so.
+    pub fn open_question(&self, partition: &Partition, key: &CacheKey, sealed: &[u8]) -> Result<String, SealFault> {
+        if epoch_of(sealed) != Some(self.epoch) {
+            return Err(SealFault);
+        }
+        let plain = open_with(&self.key, &as_question(partition, key), sealed)?;
+        String::from_utf8(plain).map_err(|_| SealFault)
+    }
+
     /// Opens a value that [`SealKey::seal`] made for the same place.
     ///
     /// # Errors
@@ -78,13 +95,18 @@ pub(crate) fn unwrap(secret: &[u8; 32], tenant: TenantId, wrapped: &[u8]) -> Res
 }
 
 fn aead_key(secret: &[u8; 32], label: &[u8]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &expand(secret, &[label])).expect("32 bytes are an AES-256 key"))
+}
+
+/// 32 bytes that `secret` gives for these labels (HKDF-SHA-256, RFC 5869). The labels are concatenated.
+pub(crate) fn expand(secret: &[u8; 32], labels: &[&[u8]]) -> [u8; 32] {
     let mut bytes = [0_u8; 32];
     hkdf::Salt::new(hkdf::HKDF_SHA256, &[])
         .extract(secret)
-        .expand(&[label], hkdf::HKDF_SHA256)
+        .expand(labels, hkdf::HKDF_SHA256)
         .and_then(|okm| okm.fill(&mut bytes))
         .expect("32 bytes are within HKDF's bound");
-    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).expect("32 bytes are an AES-256 key"))
+    bytes
 }
 
 fn associated(partition: &Partition, key: &CacheKey) -> [u8; 80] {
@@ -93,6 +115,10 @@ fn associated(partition: &Partition, key: &CacheKey) -> [u8; 80] {
     out[16..48].copy_from_slice(partition.as_bytes());
     out[48..].copy_from_slice(key.as_bytes());
     out
+}
+
+fn as_question(partition: &Partition, key: &CacheKey) -> Vec<u8> {
+    [&associated(partition, key)[..], b"question"].concat()
 }
 
 fn seal_with(key: &LessSafeKey, epoch: u32, aad: &[u8], mut plain: Vec<u8>) -> Vec<u8> {
@@ -148,6 +174,19 @@ mod tests {
         assert!(seal.open(&other, &key, &sealed).is_err(), "moved to another tenant");
         assert!(SealKey::derive(&[8; 32], 3).open(&home, &key, &sealed).is_err(), "another key");
         assert!(SealKey::derive(&[7; 32], 4).open(&home, &key, &sealed).is_err(), "another epoch");
+    }
+
+    #[test]
+    fn a_question_and_an_entry_do_not_stand_for_each_other() {
+        let home = partition(1);
+        let (key, elsewhere) = (CacheKey::derive(&home, b"a"), CacheKey::derive(&home, b"b"));
+        let seal = SealKey::derive(&[7; 32], 3);
+        let question = seal.seal_question(&home, &key, "Who?");
+        assert_eq!(seal.open_question(&home, &key, &question).as_deref(), Ok("Who?"));
+        assert!(seal.open_question(&home, &elsewhere, &question).is_err());
+        assert!(seal.open(&home, &key, &question).is_err());
+        assert!(seal.open_question(&home, &key, &seal.seal(&home, &key, b"Who?".to_vec())).is_err());
+        assert!(SealKey::derive(&[7; 32], 4).open_question(&home, &key, &question).is_err(), "another epoch");
     }
 
     #[test]

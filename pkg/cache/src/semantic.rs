@@ -8,6 +8,7 @@ use crate::gates;
 use crate::key::{CacheKey, Partition};
 use crate::ports::{Embedder, Place, VectorIndex};
 use crate::question::{Ineligible, Question};
+use crate::shared::{Findable, SharedSearch};
 use parking_lot::RwLock;
 use signet_types::{EntryId, TenantId};
 use std::collections::BTreeMap;
@@ -39,7 +40,7 @@ pub struct SemanticConfig {
     pub mode: Mode,
     /// Cosine similarity that a vector neighbour needs at least, in `(0, 1]`; a caller may only raise it.
     pub floor: f32,
-    /// Questions held at most; beyond it the oldest leaves.
+    /// Questions held in process at most; beyond it the oldest leaves. A shared index is bounded by lifetimes alone.
     pub max_entries: usize,
 }
 
@@ -96,7 +97,7 @@ enum Meaning {
     /// Not embedded: in its place nothing was held that it could be near to. Many questions stay alone in theirs for good,
     /// those with a ticket number for instance.
     Alone(Arc<str>),
-    /// The encoder failed.
+    /// The encoder failed, or was not asked.
     Unknown,
 }
 
@@ -127,18 +128,52 @@ struct State {
     insertions: u64,
 }
 
+/// Where vectors are searched.
+enum Vectors {
+    /// Those of the questions held in process.
+    Local(Arc<dyn VectorIndex>),
+    /// Those of all replicas. The questions held in process serve the same-words tier alone.
+    Shared(SharedSearch),
+}
+
 /// The layer.
 pub struct Semantic {
     config: SemanticConfig,
     embedder: Arc<dyn Embedder>,
-    index: Arc<dyn VectorIndex>,
+    vectors: Vectors,
+    encoder: Arc<str>,
     state: RwLock<State>,
 }
 
 impl Semantic {
     /// An empty layer.
     pub fn new(config: SemanticConfig, embedder: Arc<dyn Embedder>, index: Arc<dyn VectorIndex>) -> Self {
-        Self { config, embedder, index, state: RwLock::default() }
+        Self::with(config, embedder, Vectors::Local(index))
+    }
+
+    /// An empty layer over an index that the fleet shares. It fills the index by what [`Semantic::findable`] says.
+    pub fn shared(config: SemanticConfig, embedder: Arc<dyn Embedder>, search: SharedSearch) -> Self {
+        Self::with(config, embedder, Vectors::Shared(search))
+    }
+
+    fn with(config: SemanticConfig, embedder: Arc<dyn Embedder>, vectors: Vectors) -> Self {
+        let encoder = embedder.id().into();
+        Self { config, embedder, vectors, encoder, state: RwLock::default() }
+    }
+
+    /// The shared search, where there is one.
+    pub const fn search(&self) -> Option<&SharedSearch> {
+        match &self.vectors {
+            Vectors::Local(_) => None,
+            Vectors::Shared(search) => Some(search),
+        }
+    }
+
+    /// What a shared index is to hold of a question; none where there is no such index.
+    pub fn findable(&self, prepared: &Prepared) -> Option<Findable> {
+        self.search()?;
+        let Meaning::Vector(vector) = &prepared.meaning else { return None };
+        Some(Findable::new(prepared.place, vector.clone(), self.encoder.clone()))
     }
 
     /// Its settings.
@@ -148,7 +183,7 @@ impl Semantic {
 
     /// The encoder's identity.
     pub fn encoder(&self) -> &str {
-        self.embedder.id()
+        &self.encoder
     }
 
     /// Reads `text`, and embeds it if there is something to compare it with. An encoder that fails leaves the same-words
@@ -157,21 +192,33 @@ impl Semantic {
     /// # Errors
     /// The reason why the text may not be judged.
     pub async fn prepare(&self, partition: &Partition, text: &str) -> Result<Prepared, &'static str> {
-        let question = Question::read(text).map_err(Ineligible::as_str)?;
-        let words = (*partition.as_bytes(), question.same_words());
-        let place = Place { partition: *partition, bucket: question.bucket() };
-        let waiting = self.state.read().places.get(&place).map(|company| company.waiting.clone());
-        let meaning = match waiting {
-            None => Meaning::Alone(text.into()),
-            Some(waiting) => match self.embed(text).await {
-                Some(vector) => {
-                    self.join(&place, waiting).await;
-                    Meaning::Vector(vector)
-                }
-                None => Meaning::Unknown,
-            },
+        let mut prepared = Prepared::read(partition, text)?;
+        prepared.meaning = match &self.vectors {
+            // What it could be near to may be another replica's.
+            Vectors::Shared(_) => self.embed(text).await.map_or(Meaning::Unknown, Meaning::Vector),
+            Vectors::Local(index) => self.meet(index, prepared.place, text).await,
         };
-        Ok(Prepared { question: Arc::new(question), words, place, meaning })
+        Ok(prepared)
+    }
+
+    /// As [`Semantic::prepare`], for a question that was stored before: a shared index holds its vector already.
+    ///
+    /// # Errors
+    /// The reason why the text may not be judged.
+    pub async fn prepare_stored(&self, partition: &Partition, text: &str) -> Result<Prepared, &'static str> {
+        match &self.vectors {
+            Vectors::Shared(_) => Prepared::read(partition, text),
+            Vectors::Local(_) => self.prepare(partition, text).await,
+        }
+    }
+
+    /// Embeds a question if it has company in its place, and those that waited for company.
+    async fn meet(&self, index: &Arc<dyn VectorIndex>, place: Place, text: &str) -> Meaning {
+        let waiting = self.state.read().places.get(&place).map(|company| company.waiting.clone());
+        let Some(waiting) = waiting else { return Meaning::Alone(text.into()) };
+        let Some(vector) = self.embed(text).await else { return Meaning::Unknown };
+        self.join(index, &place, waiting).await;
+        Meaning::Vector(vector)
     }
 
     async fn embed(&self, text: &str) -> Option<Arc<[f32]>> {
@@ -181,14 +228,14 @@ impl Semantic {
 
     /// Embeds the questions that were alone in `place`. Each waits until it has its vector, so that neither an encoder that
     /// fails nor a caller who leaves costs it.
-    async fn join(&self, place: &Place, waiting: Vec<(EntryId, Arc<str>)>) {
+    async fn join(&self, index: &Arc<dyn VectorIndex>, place: &Place, waiting: Vec<(EntryId, Arc<str>)>) {
         for (id, text) in waiting {
             let Some(vector) = self.embed(&text).await else { return };
             let mut state = self.state.write();
             let Some(company) = state.places.get_mut(place) else { continue };
             if let Some(at) = company.waiting.iter().position(|(waits, _)| *waits == id) {
                 company.waiting.swap_remove(at);
-                self.index.insert(place, id, &vector);
+                index.insert(place, id, &vector);
             }
         }
     }
@@ -238,7 +285,19 @@ impl Semantic {
 
     async fn neighbours(&self, asked: &Prepared, floor: f32, now_ms: u64, decision: &mut Decision) -> Option<CacheKey> {
         let Meaning::Vector(vector) = &asked.meaning else { return None };
-        let near = self.index.nearest(&asked.place, vector, CANDIDATES, floor).await;
+        let index = match &self.vectors {
+            Vectors::Local(index) => index,
+            Vectors::Shared(search) => {
+                let near = search.nearest(&self.findable(asked)?, CANDIDATES, floor, now_ms).await;
+                let judged = near.into_iter().find(|candidate| {
+                    Question::read(&candidate.question)
+                        .is_ok_and(|stored| judge(asked, &stored, candidate.similarity, decision))
+                });
+                decision.tier = judged.is_some().then_some("vector");
+                return judged.map(|candidate| candidate.key);
+            }
+        };
+        let near = index.nearest(&asked.place, vector, CANDIDATES, floor).await;
         let state = self.state.read();
         for neighbour in near {
             let Some(held) = state.by_id.get(&neighbour.id) else { continue };
@@ -269,10 +328,10 @@ impl Semantic {
         if !state.by_id.contains_key(&id) {
             return;
         }
-        match meaning {
-            Meaning::Vector(vector) => self.index.insert(&place, id, &vector),
-            Meaning::Alone(text) => state.places.entry(place).or_default().waiting.push((id, text)),
-            Meaning::Unknown => {}
+        match (meaning, &self.vectors) {
+            (Meaning::Vector(vector), Vectors::Local(index)) => index.insert(&place, id, &vector),
+            (Meaning::Alone(text), _) => state.places.entry(place).or_default().waiting.push((id, text)),
+            (Meaning::Vector(_) | Meaning::Unknown, _) => {}
         }
     }
 
@@ -291,8 +350,8 @@ impl Semantic {
     }
 
     fn drop_held(&self, state: &mut State, id: EntryId) {
-        if let Some(place) = state.forget(id) {
-            self.index.remove(&place, id);
+        if let (Some(place), Vectors::Local(index)) = (state.forget(id), &self.vectors) {
+            index.remove(&place, id);
         }
     }
 
@@ -321,18 +380,32 @@ fn judge_held(asked: &Prepared, held: &Held, similarity: f32, now_ms: u64, out: 
     if held.expires_ms <= now_ms || held.place.partition != asked.place.partition {
         return None;
     }
-    let verdict = gates::judge(&asked.question, &held.question);
+    judge(asked, &held.question, similarity, out).then_some(held.key)
+}
+
+/// Whether a stored question passes every gate.
+fn judge(asked: &Prepared, stored: &Question, similarity: f32, out: &mut Decision) -> bool {
+    let verdict = gates::judge(&asked.question, stored);
     let first = out.similarity.is_none();
     if let Err(refusal) = verdict {
         if first {
             out.similarity = Some(similarity);
             out.refused_by = Some(refusal.gate.as_str());
         }
-        return None;
+        return false;
     }
     out.similarity = Some(similarity);
     out.refused_by = None;
-    Some(held.key)
+    true
+}
+
+impl Prepared {
+    fn read(partition: &Partition, text: &str) -> Result<Self, &'static str> {
+        let question = Question::read(text).map_err(Ineligible::as_str)?;
+        let words = (*partition.as_bytes(), question.same_words());
+        let place = Place { partition: *partition, bucket: question.bucket() };
+        Ok(Self { question: Arc::new(question), words, place, meaning: Meaning::Unknown })
+    }
 }
 
 impl State {

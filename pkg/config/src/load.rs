@@ -5,8 +5,8 @@ use crate::problem::{Problem, Problems};
 use crate::reader::Reader;
 use crate::section::Section;
 use crate::settings::{
-    Admin, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider, Semantic,
-    SemanticMode, Server, Store,
+    Admin, Auth, AuthMode, Backend, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider,
+    Semantic, SemanticMode, Server, Store, StoreLocation,
 };
 use crate::tree::{Leaf, Node, Source};
 use crate::upstream::{check_key, models, providers};
@@ -126,6 +126,7 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     let providers = providers(&mut root);
     let models = models(&mut root, &providers, &semantic);
     check_judge(&root, &semantic, &models, &providers);
+    check_backend(&root, &semantic, &store, &cache);
     check_exposure(&root, &server, &auth, &providers);
     root.end();
     let data_dir = reader.data_dir.clone();
@@ -246,7 +247,8 @@ pub(crate) const SEMANTIC_MODES: [(&str, Option<SemanticMode>); 3] =
 
 fn semantic(mut section: Section<'_>) -> Semantic {
     let mode = section.choice("mode", &SEMANTIC_MODES);
-    section.choice("backend", &[("memory", Some(())), ("pgvector", None)]);
+    let backend =
+        section.choice("backend", &[("memory", Some(Backend::Memory)), ("pgvector", Some(Backend::Pgvector))]);
     let max_entries = size(&mut section, "max_entries", 100_000, 1..=100_000_000);
     let similarity = section.share("similarity_min");
     let embedder = section.optional_section("embedder");
@@ -270,7 +272,17 @@ fn semantic(mut section: Section<'_>) -> Semantic {
     let trust = trust(&mut section, similarity_min);
     section.end();
     let Trust { max_false_share, sample_share, judge, similarity_lowest } = trust;
-    Semantic { mode, similarity_min, max_entries, max_false_share, sample_share, judge, similarity_lowest, encoder }
+    Semantic {
+        mode,
+        similarity_min,
+        backend,
+        max_entries,
+        max_false_share,
+        sample_share,
+        judge,
+        similarity_lowest,
+        encoder,
+    }
 }
 
 /// What labelled decisions may do to the floor.
@@ -297,6 +309,19 @@ fn trust(section: &mut Section<'_>, similarity_min: f32) -> Trust {
         section.fault("similarity_lowest", "is over similarity_min");
     }
     Trust { max_false_share, sample_share, judge, similarity_lowest }
+}
+
+/// A shared index lies beside the durable entries, and has the answers from there.
+fn check_backend(root: &Section<'_>, semantic: &Semantic, store: &Store, cache: &Cache) {
+    if semantic.backend != Backend::Pgvector {
+        return;
+    }
+    if !matches!(store.location, StoreLocation::Postgres(_)) {
+        root.fault("semantic.backend", "is \"pgvector\", which needs store.url to be of a Postgres");
+    }
+    if !cache.persist {
+        root.fault("semantic.backend", "is \"pgvector\", which needs cache.persist");
+    }
 }
 
 /// A judge that no provider answers for would be noticed at the first sample only.

@@ -200,7 +200,6 @@ fn what_comes_with_a_later_version_is_refused_and_said_to_be_later() {
         ("[auth]\nmode = 'keys'", "auth.mode"),
         ("[lineage]\nmode = 'strict'", "lineage.mode"),
         ("[lineage]\nmode = 'strict+db'", "lineage.mode"),
-        ("[semantic]\nbackend = 'pgvector'", "semantic.backend"),
         ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'anthropic'", "provider.0.kind"),
         (
             "[[model]]\nname = 'm'\ntargets = [{ provider = 'openai', model = 'n', weight = 1 }]",
@@ -231,6 +230,11 @@ fn values_that_contradict_each_other_are_faults() {
         (
             "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
             "model.0.similarity_min: is under semantic.similarity_min",
+        ),
+        ("[semantic]\nbackend = 'pgvector'", "semantic.backend: is \"pgvector\", which needs store.url"),
+        (
+            "[semantic]\nbackend = 'pgvector'\n[store]\nurl = 'postgres://h/d'\n[cache]\npersist = false",
+            "semantic.backend: is \"pgvector\", which needs cache.persist",
         ),
         ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
         (

@@ -151,7 +151,9 @@ pub struct Semantic {
     pub mode: SemanticMode,
     /// Cosine similarity at or over which a neighbour is considered, in `(0, 1]`.
     pub similarity_min: f32,
-    /// Vectors held at most.
+    /// Where vectors are searched.
+    pub backend: Backend,
+    /// Questions held in process at most.
     pub max_entries: usize,
     /// Largest share of wrong answers among hits, from 0.0005 to 1.
     pub max_false_share: f64,
@@ -163,6 +165,15 @@ pub struct Semantic {
     pub similarity_lowest: f32,
     /// What turns text into vectors.
     pub encoder: Encoder,
+}
+
+/// Where vectors are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// In process.
+    Memory,
+    /// In the Postgres of `store.url`, shared by all replicas.
+    Pgvector,
 }
 
 /// Whether semantic hits are served. The later, the less strict.

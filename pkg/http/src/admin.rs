@@ -262,6 +262,10 @@ async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
         let faults = cache.faults();
         app.metrics.cache_faults("shared", faults.shared.load(std::sync::atomic::Ordering::Relaxed));
         app.metrics.cache_faults("sealed", faults.sealed.load(std::sync::atomic::Ordering::Relaxed));
+        if let Some(search) = cache.semantic().and_then(|layer| layer.search()) {
+            app.metrics.cache_faults("index", search.failed());
+            app.metrics.cache_faults("index_row", search.unreadable());
+        }
     }
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], app.metrics.encode())
 }

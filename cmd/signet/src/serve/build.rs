@@ -2,9 +2,12 @@
 
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{
-    Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, Trust, TrustPolicy, UNIT,
+    Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, SharedIndex, SharedSearch, Trust,
+    TrustPolicy, UNIT,
 };
-use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
+use signet_config::{
+    AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation,
+};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
 use signet_pipeline::{
@@ -13,7 +16,7 @@ use signet_pipeline::{
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
 use signet_spool::RecordLog;
-use signet_store::{Options as StoreOptions, Stores};
+use signet_store::{Options as StoreOptions, PgVectorIndex, Stores};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, ModelName};
 use signet_vector::{FlatIndex, StaticEncoder};
@@ -31,6 +34,19 @@ pub(crate) struct Common {
 }
 
 pub(crate) fn stores(config: &Config) -> Result<Stores> {
+    Stores::open(&store_options(config)).map_err(|error| anyhow!(error).context("store.url"))
+}
+
+/// The index that all replicas share, where one is configured.
+pub(crate) fn shared_index(config: &Config) -> Result<Option<Arc<PgVectorIndex>>> {
+    if config.semantic.backend != Backend::Pgvector || config.semantic.mode == SemanticMode::Off {
+        return Ok(None);
+    }
+    let index = PgVectorIndex::open(&store_options(config), config.cache.lookup_timeout);
+    Ok(Some(Arc::new(index.map_err(|error| anyhow!(error).context("store.url"))?)))
+}
+
+fn store_options(config: &Config) -> StoreOptions {
     let url = match &config.store.location {
         StoreLocation::Sqlite(file) => format!("sqlite://{}", file.display()),
         StoreLocation::Postgres(url) => url.expose().clone(),
@@ -38,7 +54,7 @@ pub(crate) fn stores(config: &Config) -> Result<Stores> {
     // The configuration has resolved the path already; joining the data folder again would double a relative one.
     let mut options = StoreOptions::new(url, "");
     options.direct_url = config.store.direct_url.as_ref().map(|url| url.expose().clone());
-    Stores::open(&options).map_err(|error| anyhow!(error).context("store.url"))
+    options
 }
 
 pub(crate) fn redis(config: &Config) -> Result<Option<Arc<RedisExactStore>>> {
@@ -85,9 +101,15 @@ pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>
     Recorder::new(log, signer, voice, common.clock.clone(), common.metrics.clone())
 }
 
-pub(crate) fn cache(config: &Config, shared: Option<Arc<RedisExactStore>>, keys: Arc<Keyring>) -> Result<Cache> {
+pub(crate) fn cache(
+    config: &Config,
+    shared: Option<Arc<RedisExactStore>>,
+    index: Option<Arc<PgVectorIndex>>,
+    keys: Arc<Keyring>,
+) -> Result<Cache> {
     let shared = shared.map(|store| store as Arc<dyn ExactStore>);
-    Ok(Cache::new(exact_settings(config), shared, semantic(config)?, keys))
+    let search = index.map(|index| SharedSearch::new(index as Arc<dyn SharedIndex>, keys.clone()));
+    Ok(Cache::new(exact_settings(config), shared, semantic(config, search)?, keys))
 }
 
 pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
@@ -100,15 +122,18 @@ pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
     }
 }
 
-fn semantic(config: &Config) -> Result<Option<Semantic>> {
+fn semantic(config: &Config, search: Option<SharedSearch>) -> Result<Option<Semantic>> {
     let settings = semantic_settings(config);
     if settings.mode == Mode::Off {
         return Ok(None);
     }
-    let index = Arc::new(FlatIndex::new(settings.max_entries));
     // Builds the word lists now, so that the first request does not.
     drop(Question::read("What is a cache?"));
-    Ok(Some(Semantic::new(settings, embedder(config)?, index)))
+    let embedder = embedder(config)?;
+    Ok(Some(match search {
+        Some(search) => Semantic::shared(settings, embedder, search),
+        None => Semantic::new(settings, embedder, Arc::new(FlatIndex::new(settings.max_entries))),
+    }))
 }
 
 const fn mode(configured: SemanticMode) -> Mode {

@@ -3,6 +3,7 @@
 pub(crate) mod build;
 mod files;
 mod folder;
+mod index;
 mod keys;
 mod lanes;
 mod log;

@@ -6,7 +6,7 @@
 
 use super::build::{self, Built, Common};
 use super::lanes::Lanes;
-use super::{Stop, files, folder, keys, log};
+use super::{Stop, files, folder, index, keys, log};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::Keyring;
 use signet_config::{Config, OnFull};
@@ -17,7 +17,7 @@ use signet_pipeline::{
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
-use signet_store::Stores;
+use signet_store::{PgVectorIndex, Stores, UnusableIndex};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, LogId, SystemClock};
 use std::net::SocketAddr;
@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +50,7 @@ struct Process {
     gaps: Vec<Arc<Record>>,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
+    index: Option<Arc<PgVectorIndex>>,
     services: Handle,
     lanes: Vec<Handle>,
     /// Ends the listeners.
@@ -93,15 +95,19 @@ fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process,
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
     let key = signer.public_key();
-    let (stores, redis) = {
+    let (stores, redis, index) = {
         let _inside = services.enter();
-        (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
+        (
+            build::stores(&config).map_err(Stop::config)?,
+            build::redis(&config).map_err(Stop::config)?,
+            build::shared_index(&config).map_err(Stop::config)?,
+        )
     };
     let opened = log::open(&config, &clock, |log| services.block_on(stored_seq(&stores, log)))?;
     let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
     let gaps = log::announce(opened, &recorder, &key)?;
     let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
-    Ok(Process { config, common, health, recorder, key, gaps, stores, redis, services, lanes, close, stop })
+    Ok(Process { config, common, health, recorder, key, gaps, stores, redis, index, services, lanes, close, stop })
 }
 
 impl Process {
@@ -162,6 +168,7 @@ impl Process {
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
     async fn start(&self, apps: &[Arc<App>], migrated: &CancellationToken) -> Result<JoinHandle<()>, Stop> {
+        let indexed = self.make_index(migrated);
         let secret = if let Some(secret) = keys::secret_at_hand(&self.config)? {
             secret
         } else {
@@ -170,7 +177,7 @@ impl Process {
             keys::secret_of_store(&self.config, &*self.stores.keys, note).await?
         };
         let ring = Arc::new(Keyring::new(self.stores.keys.clone(), secret));
-        let cache = Arc::new(build::cache(&self.config, self.redis.clone(), ring.clone())?);
+        let cache = Arc::new(build::cache(&self.config, self.redis.clone(), self.index.clone(), ring.clone())?);
         let (notices, clock) = (self.stores.notices.clone(), self.common.clock.clone());
         let follower = Follower::new(notices, cache.clone(), ring.clone(), clock);
         let (outbox, carrier) = self.outbox();
@@ -190,6 +197,7 @@ impl Process {
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
         self.follow(follower, migrated).await;
+        index::heard(indexed).await?;
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
@@ -201,16 +209,26 @@ impl Process {
         Ok(carrying)
     }
 
+    /// Makes the shared index in the background, where there is one.
+    fn make_index(&self, migrated: &CancellationToken) -> oneshot::Receiver<Result<(), UnusableIndex>> {
+        let (tell, told) = oneshot::channel();
+        if let Some(made) = self.index.clone() {
+            self.services.spawn(index::make(made, self.health.clone(), migrated.clone(), tell));
+        }
+        told
+    }
+
     fn outbox(&self) -> (Outbox, Carrier) {
         let shared = self.redis.clone().map(|store| store as Arc<dyn signet_cache::ExactStore>);
         let rows = self.config.cache.persist.then(|| self.stores.entries.clone());
-        outbox(shared, rows, self.common.clock.clone(), self.common.metrics.clone())
+        let vectors = self.index.clone().map(|index| index as Arc<dyn signet_cache::SharedIndex>);
+        outbox(shared, rows, vectors, self.common.clock.clone(), self.common.metrics.clone())
     }
 
     /// Reads what was taken back, then goes on in the background.
     async fn follow(&self, mut follower: Follower, migrated: &CancellationToken) {
         let (migrated, stop) = (migrated.clone(), self.stop.clone());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, told) = oneshot::channel();
         self.services.spawn(async move {
             migrated.cancelled().await;
             let _gone = tell.send(follower.catch_up().await.is_ok());
@@ -228,7 +246,7 @@ impl Process {
         let mut follower = LabelFollower::new(store, trust, models, self.common.metrics.clone());
         let (sampler, labeller) = sampling.split();
         let (migrated, stop) = (migrated.clone(), self.stop.clone());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, told) = oneshot::channel();
         self.services.spawn(labeller.run(stop.clone()));
         self.services.spawn(async move {
             migrated.cancelled().await;
@@ -244,7 +262,7 @@ impl Process {
     /// Reads stored entries for a moment, then goes on in the background.
     async fn warm(&self, mut tail: Tail, migrated: &CancellationToken) {
         let (migrated, stop) = (migrated.clone(), self.stop.clone());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, told) = oneshot::channel();
         self.services.spawn(async move {
             migrated.cancelled().await;
             tail.warm().await;
@@ -346,6 +364,9 @@ impl Process {
             }
         }
         self.stores.close().await;
+        if let Some(index) = &self.index {
+            index.close().await;
+        }
         Ok(synced?)
     }
 }

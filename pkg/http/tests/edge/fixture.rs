@@ -163,7 +163,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         recorder: Arc::new(Recorder::new(log, Signer::generate(), voice(), clock.clone(), metrics.clone())),
         records: Arc::new(NoRows),
         limiter: None,
-        outbox: Arc::new(outbox(None, None, clock.clone(), metrics.clone()).0),
+        outbox: Arc::new(outbox(None, None, None, clock.clone(), metrics.clone()).0),
         notices: Arc::new(MemoryNoticeStore::default()),
         sampler: None,
         faces: Arc::new(OpenAiFaces),
