@@ -7,5 +7,6 @@ mod fixture;
 mod keyring;
 mod layered;
 mod semantic;
+mod sharing;
 mod terms;
 mod withdrawing;

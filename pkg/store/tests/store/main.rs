@@ -10,3 +10,4 @@ mod postgres;
 mod records;
 mod sqlite;
 mod support;
+mod vectors;
