@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 const RETRY: Duration = Duration::from_secs(1);
 /// How long a start waits to hear that the index cannot be made; for a database that is away it does not wait longer.
-const ASK: Duration = Duration::from_secs(1);
+const ASK: Duration = Duration::from_secs(2);
 
 type Outcome = Result<(), UnusableIndex>;
 

@@ -100,6 +100,16 @@ impl PgVectorIndex {
         setup::run(self.store.migrates_with()).await
     }
 
+    /// How the server would go about a search, as EXPLAIN says it.
+    ///
+    /// # Errors
+    /// As for a search.
+    pub async fn plan(&self, wanted: &Nearest) -> Result<String, StoreFault> {
+        let rows = self.ask(nearest_sql(wanted, "EXPLAIN ")).await?;
+        let lines = rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>();
+        Ok(lines.map_err(Fault::from)?.join("\n"))
+    }
+
     /// Ends all connections; operations after it fail.
     pub async fn close(&self) {
         self.searches.close().await;
@@ -155,7 +165,7 @@ impl SharedIndex for PgVectorIndex {
     }
 
     async fn nearest(&self, wanted: Nearest) -> Result<Vec<Near>, StoreFault> {
-        let sql = self.limit() + &nearest_sql(&wanted);
+        let sql = self.limit() + &nearest_sql(&wanted, "");
         let rows = self.ask(sql).await?;
         let near = rows.iter().map(to_near).collect::<Result<Vec<_>, _>>()?;
         Ok(near.into_iter().filter(|near| near.similarity >= wanted.floor).collect())
@@ -170,7 +180,7 @@ impl SharedIndex for PgVectorIndex {
     }
 }
 
-fn nearest_sql(wanted: &Nearest) -> String {
+fn nearest_sql(wanted: &Nearest, how: &str) -> String {
     let dims = wanted.vector.len();
     let (settings, column, also) = if dims == INDEXED_DIMS {
         (APPROXIMATE, format!("embedding::halfvec({dims})"), format!("AND dims = {dims}"))
@@ -178,7 +188,7 @@ fn nearest_sql(wanted: &Nearest) -> String {
         ("", "embedding".to_owned(), String::new())
     };
     format!(
-        "{settings}SELECT key, question, {column} <=> '{}'::halfvec({dims}) AS distance FROM semantic_vector \
+        "{settings}{how}SELECT key, question, {column} <=> '{}'::halfvec({dims}) AS distance FROM semantic_vector \
          WHERE place = {} {also} AND expires_ms > {} ORDER BY distance LIMIT {}",
         text(&wanted.vector),
         bytes(&wanted.place),

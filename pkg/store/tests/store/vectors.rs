@@ -343,3 +343,78 @@ async fn an_extension_that_is_too_old_is_told_so() {
     assert!(matches!(&fault, UnusableIndex::Old(version) if version == "0.7.4"), "{fault:?}");
     assert!(fault.to_string().contains("ALTER EXTENSION vector UPDATE"), "{fault}");
 }
+
+/// 256 dimensions, the same on every run.
+struct Noise(u64);
+
+impl Noise {
+    fn vector(&mut self) -> Vec<f32> {
+        let mut next = || {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
+        };
+        unit(&(0..256).map(|_| next()).collect::<Vec<_>>())
+    }
+
+    /// A vector near another one.
+    fn near(&mut self, base: &[f32]) -> Vec<f32> {
+        let noise = self.vector();
+        unit(&base.iter().zip(&noise).map(|(base, noise)| base + 0.45 * noise).collect::<Vec<_>>())
+    }
+}
+
+fn unit(vector: &[f32]) -> Vec<f32> {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    vector.iter().map(|x| x / length).collect()
+}
+
+fn numbered(n: u32, place: [u8; 32], vector: &[f32]) -> (EntryRow, VectorRow) {
+    let mut entry = entry(1, NOON);
+    let mut key = [0; 32];
+    key[..4].copy_from_slice(&n.to_be_bytes());
+    entry.key = CacheKey::from_bytes(key);
+    let row = VectorRow { place, ..row(&entry, vector) };
+    (entry, row)
+}
+
+/// Loads rows without the approximate index and makes it afterwards, which is much faster.
+async fn load(bench: &Bench, rows: Vec<(EntryRow, VectorRow)>) {
+    let (entries, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    bench.fixture.execute("DROP INDEX semantic_vector_near").await;
+    bench.fixture.execute("COMMENT ON TABLE semantic_vector IS NULL").await;
+    bench.fixture.stores.entries.put(&entries).await.expect("a write");
+    bench.index.put(&rows).await.expect("a write");
+    bench.index.prepare().await.expect("an index");
+    bench.fixture.execute("VACUUM ANALYZE semantic_vector").await;
+}
+
+#[tokio::test]
+async fn a_small_place_is_scanned_exactly_and_a_large_one_is_searched_with_next_to_no_loss() {
+    const LARGE: u32 = 12_000;
+    const FLOOR: f32 = 0.75;
+    let (bench, mut noise) = (Bench::new().await, Noise(1));
+    let bases: Vec<_> = (0..LARGE / 4).map(|_| noise.vector()).collect();
+    let mut rows: Vec<_> = (0..LARGE).map(|n| numbered(n, PLACE, &noise.near(&bases[n as usize / 4]))).collect();
+    let small = |n: u32| [u8::try_from(n % 50).unwrap_or(0) + 100; 32];
+    rows.extend((LARGE..LARGE + 1_000).map(|n| numbered(n, small(n), &noise.near(&bases[n as usize % 500]))));
+    let held: Vec<_> = rows.iter().map(|(_, row)| row.clone()).collect();
+    load(&bench, rows).await;
+    let wanted = |place, vector: &[f32]| Nearest { place, vector: vector.to_vec(), k: 8, floor: FLOOR, now_ms: NOON };
+    let plan = bench.index.plan(&wanted(small(7), &bases[7])).await.expect("a plan");
+    assert!(plan.contains("semantic_vector_place") && !plan.contains("semantic_vector_near"), "{plan}");
+    let plan = bench.index.plan(&wanted(PLACE, &bases[7])).await.expect("a plan");
+    assert!(plan.contains("semantic_vector_near"), "{plan}");
+    let (mut over, mut found) = (0, 0);
+    for (n, base) in bases.iter().enumerate().step_by(30) {
+        for place in [PLACE, small(u32::try_from(n).unwrap_or(0))] {
+            let near = bench.index.nearest(wanted(place, base)).await.expect("an answer");
+            let cosine = |row: &VectorRow| row.vector.iter().zip(base).map(|(a, b)| a * b).sum::<f32>();
+            for row in held.iter().filter(|row| row.place == place && cosine(row) > FLOOR + 0.001) {
+                over += 1;
+                found += u32::from(near.iter().any(|near| near.key == row.key));
+            }
+        }
+    }
+    assert!(over > 300, "too few to tell: {over}");
+    assert!(f64::from(found) >= 0.99 * f64::from(over), "{found} of {over}");
+}
