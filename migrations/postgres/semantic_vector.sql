@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS semantic_vector (
     -- SHA-256 of the names.
     model      bytea NOT NULL,
     namespace  bytea NOT NULL,
+    encoder    bytea NOT NULL,
     -- A keyed digest of partition, bucket, encoder and dimensions.
     place      bytea NOT NULL,
     question   bytea NOT NULL,

@@ -199,6 +199,8 @@ pub struct VectorRow {
     pub model: [u8; 32],
     /// SHA-256 of the namespace.
     pub namespace: [u8; 32],
+    /// SHA-256 of the encoder's id.
+    pub encoder: [u8; 32],
     /// The hidden name of partition, bucket, encoder and dimensions.
     pub place: [u8; 32],
     /// The question, sealed.
@@ -239,6 +241,8 @@ pub struct Near {
 pub trait SharedIndex: Send + Sync + 'static {
     /// Adds or replaces rows. Those whose entry is not stored, was taken back, or belongs to a destroyed key are left out.
     async fn put(&self, rows: &[VectorRow]) -> Result<(), StoreFault>;
+    /// Those of `keys` that have no row of this encoder, named by the SHA-256 of its id.
+    async fn missing(&self, keys: &[CacheKey], encoder: &[u8; 32]) -> Result<Vec<CacheKey>, StoreFault>;
     /// Neighbours, most similar first. Must answer within the adapter's own lookup budget.
     async fn nearest(&self, wanted: Nearest) -> Result<Vec<Near>, StoreFault>;
     /// The sealed entry under `key`, unless it has expired. Must answer within the adapter's own lookup budget.

@@ -8,7 +8,7 @@ use crate::gates;
 use crate::key::{CacheKey, Partition};
 use crate::ports::{Embedder, Place, VectorIndex};
 use crate::question::{Ineligible, Question};
-use crate::shared::{Findable, SharedSearch};
+use crate::shared::{Findable, SharedSearch, name_digest};
 use parking_lot::RwLock;
 use signet_types::{EntryId, TenantId};
 use std::collections::BTreeMap;
@@ -184,6 +184,11 @@ impl Semantic {
     /// The encoder's identity.
     pub fn encoder(&self) -> &str {
         &self.encoder
+    }
+
+    /// Names the encoder in the rows of a shared index.
+    pub fn encoder_digest(&self) -> [u8; 32] {
+        name_digest(&self.encoder)
     }
 
     /// Reads `text`, and embeds it if there is something to compare it with. An encoder that fails leaves the same-words

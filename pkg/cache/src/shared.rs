@@ -37,6 +37,7 @@ impl Findable {
             source: entry.source.id,
             model: name_digest(&entry.origin.model),
             namespace: name_digest(&entry.origin.namespace),
+            encoder: name_digest(&self.encoder),
             place: keys.hide.place(&self.place, &self.encoder, self.vector.len()),
             question: keys.seal.seal_question(&entry.partition, &entry.key, question),
             vector: keys.hide.vector(&self.encoder, &self.vector)?,
@@ -45,7 +46,7 @@ impl Findable {
 }
 
 /// SHA-256 of a name, by which a withdrawal finds rows without the name being in them.
-fn name_digest(name: &str) -> [u8; 32] {
+pub(crate) fn name_digest(name: &str) -> [u8; 32] {
     Sha256::digest(name.as_bytes()).into()
 }
 

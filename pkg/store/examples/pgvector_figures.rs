@@ -97,6 +97,7 @@ impl Bench {
                     source: LineageId::generate(NOW),
                     model: [0; 32],
                     namespace: [0; 32],
+                    encoder: [0; 32],
                     place: self.hide.place(&at, "figures", vector.len()),
                     question: vec![0; 33 + text.len()],
                     vector: self.hide.vector("figures", &vector).ok_or("no direction")?,

@@ -44,6 +44,13 @@ impl SharedIndex for MemorySharedIndex {
         Ok(())
     }
 
+    async fn missing(&self, keys: &[CacheKey], encoder: &[u8; 32]) -> Result<Vec<CacheKey>, StoreFault> {
+        self.switch.pass().await?;
+        let rows = self.rows.lock();
+        let has = |key: &CacheKey| rows.get(key.as_bytes()).is_some_and(|row| row.encoder == *encoder);
+        Ok(keys.iter().filter(|key| !has(key)).copied().collect())
+    }
+
     async fn nearest(&self, wanted: Nearest) -> Result<Vec<Near>, StoreFault> {
         self.switch.pass().await?;
         let cosine = |other: &[f32]| other.iter().zip(&wanted.vector).map(|(a, b)| a * b).sum::<f32>().clamp(-1.0, 1.0);
@@ -135,6 +142,7 @@ impl VectorIndex for OverShared {
             source: LineageId::from_bytes(*entry.id.as_bytes()),
             model: [0; 32],
             namespace: [0; 32],
+            encoder: [0; 32],
             place: self.hide.place(place, "contract", hidden.len()),
             question: Vec::new(),
             vector: hidden,

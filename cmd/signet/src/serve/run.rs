@@ -8,12 +8,12 @@ use super::build::{self, Built, Common};
 use super::lanes::Lanes;
 use super::{Stop, files, folder, index, keys, log};
 use anyhow::{Context, Result, anyhow};
-use signet_cache::Keyring;
+use signet_cache::{Cache, Keyring};
 use signet_config::{Config, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_pipeline::{
-    Carrier, Follower, LabelFollower, Outbox, Recorder, Sampler, Sampling, ShipEnd, Shipper, Tail, outbox,
+    Carrier, Follower, LabelFollower, Outbox, Recorder, Refill, Sampler, Sampling, ShipEnd, Shipper, Tail, outbox,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -189,7 +189,7 @@ impl Process {
         };
         let built = Built {
             cache: cache.clone(),
-            keys: ring,
+            keys: ring.clone(),
             recorder: self.recorder.clone(),
             stores: self.stores.clone(),
             outbox,
@@ -198,6 +198,7 @@ impl Process {
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
         self.follow(follower, migrated).await;
         index::heard(indexed).await?;
+        self.refill(&cache, ring);
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
@@ -216,6 +217,13 @@ impl Process {
             self.services.spawn(index::make(made, self.health.clone(), migrated.clone(), tell));
         }
         told
+    }
+
+    /// Brings what was stored without an index, or by another encoder, into the shared one.
+    fn refill(&self, cache: &Arc<Cache>, keys: Arc<Keyring>) {
+        let Some(index) = self.index.clone() else { return };
+        let (rows, clock) = (self.stores.entries.clone(), self.common.clock.clone());
+        self.services.spawn(Refill { rows, index, cache: cache.clone(), keys, clock }.run(self.stop.clone()));
     }
 
     fn outbox(&self) -> (Outbox, Carrier) {

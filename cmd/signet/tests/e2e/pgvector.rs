@@ -73,6 +73,19 @@ fn behind_a_pooler_in_transaction_mode_replicas_share_the_index() {
 }
 
 #[test]
+fn what_was_stored_before_the_index_was_configured_is_found_by_it_after_a_restart() {
+    let (mock, url) = (mock(), fresh_database());
+    let before = Setup::on(&mock).on_services(&url, None).start();
+    let first = before.chat(&chat(ASKED), &[]);
+    eventually("the entry in the store", || (sql(&url, "SELECT count(*) FROM cache_entry") == "1").then_some(()));
+    drop(before.stop());
+    let two = forgetful(&sharing(&mock, &url));
+    let hit = found(&two, REPHRASED);
+    hit.is(200, "SEMANTIC");
+    assert_eq!((hit.need("x-cache-source"), mock.counts().requests), (first.id().as_str(), 1));
+}
+
+#[test]
 fn while_the_index_is_away_every_search_is_a_miss_and_afterwards_it_serves_again() {
     let (mock, postgres) = (mock(), Postgres::start());
     let setup = sharing(&mock, &postgres.url());

@@ -38,12 +38,13 @@ const NO_NOTICE_NOW: &str = "SELECT pg_advisory_xact_lock_shared(7310029, 3)";
 // the commit, so that it is destroyed either before, and the row is left out, or after, and the row is removed.
 const PUT: &str = "\
 INSERT INTO semantic_vector
-    (key, entry, tenant, created_ms, expires_ms, source, model, namespace, place, question, dims, embedding)
-SELECT t.key, t.entry, t.tenant, t.created_ms, t.expires_ms, t.source, t.model, t.namespace, t.place, t.question,
-    vector_dims(t.embedding::halfvec), t.embedding::halfvec
+    (key, entry, tenant, created_ms, expires_ms, source, model, namespace, encoder, place, question, dims,
+     embedding)
+SELECT t.key, t.entry, t.tenant, t.created_ms, t.expires_ms, t.source, t.model, t.namespace, t.encoder, t.place,
+    t.question, vector_dims(t.embedding::halfvec), t.embedding::halfvec
 FROM unnest($1::bytea[], $2::uuid[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::uuid[], $8::bytea[],
-    $9::bytea[], $10::bytea[], $11::bytea[], $12::text[])
-    AS t (key, entry, tenant, epoch, created_ms, expires_ms, source, model, namespace, place, question, embedding)
+    $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[], $13::text[])
+    AS t (key, entry, tenant, epoch, created_ms, expires_ms, source, model, namespace, encoder, place, question, embedding)
 JOIN cache_entry e ON e.key = t.key AND e.id = t.entry
 JOIN tenant_key k ON k.tenant = t.tenant AND k.epoch = t.epoch AND length(k.wrapped) > 0
 WHERE NOT EXISTS (
@@ -57,7 +58,11 @@ ORDER BY t.key
 FOR KEY SHARE OF e FOR SHARE OF k
 ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, tenant = excluded.tenant, created_ms = excluded.created_ms,
     expires_ms = excluded.expires_ms, source = excluded.source, model = excluded.model, namespace = excluded.namespace,
-    place = excluded.place, question = excluded.question, dims = excluded.dims, embedding = excluded.embedding";
+    encoder = excluded.encoder, place = excluded.place, question = excluded.question, dims = excluded.dims, embedding = excluded.embedding";
+
+const MISSING: &str = "\
+SELECT t.key FROM unnest($1::bytea[]) AS t (key)
+WHERE NOT EXISTS (SELECT FROM semantic_vector v WHERE v.key = t.key AND v.encoder = $2)";
 
 /// An index in Postgres, with connections of its own: searches must not keep records waiting.
 pub struct PgVectorIndex {
@@ -164,6 +169,18 @@ impl SharedIndex for PgVectorIndex {
         Ok(())
     }
 
+    async fn missing(&self, keys: &[CacheKey], encoder: &[u8; 32]) -> Result<Vec<CacheKey>, StoreFault> {
+        let (keys, encoder): (Vec<_>, _) = (keys.iter().map(|key| key.as_bytes().to_vec()).collect(), encoder.to_vec());
+        let work = self.store.transact(move |conn| {
+            Box::pin(async move {
+                let rows = unnamed(MISSING).bind(keys).bind(encoder).fetch_all(conn).await?;
+                let key = |row: &PgRow| Ok::<_, Fault>(CacheKey::from_bytes(to_array("key", row.try_get(0)?)?));
+                rows.iter().map(key).collect::<Result<Vec<_>, _>>()
+            })
+        });
+        Ok(work.await?)
+    }
+
     async fn nearest(&self, wanted: Nearest) -> Result<Vec<Near>, StoreFault> {
         let sql = self.limit() + &nearest_sql(&wanted, "");
         let rows = self.ask(sql).await?;
@@ -223,6 +240,7 @@ async fn put(conn: &mut PgConnection, rows: &[VectorRow]) -> Result<(), Fault> {
         .bind(rows.iter().map(|row| row.source.as_uuid()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.model.as_slice()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.namespace.as_slice()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.encoder.as_slice()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.place.as_slice()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.question.as_slice()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| text(&row.vector)).collect::<Vec<_>>())

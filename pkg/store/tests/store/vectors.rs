@@ -74,6 +74,7 @@ fn row(entry: &EntryRow, vector: &[f32]) -> VectorRow {
         // SHA-256 of "m" and of "n".
         model: SHA_M,
         namespace: SHA_N,
+        encoder: [5; 32],
         place: PLACE,
         question: b"sealed".to_vec(),
         vector: vector.to_vec(),
@@ -176,6 +177,19 @@ async fn a_row_of_an_entry_that_is_not_stored_is_left_out() {
     // In one batch the newest counts, in whatever order it comes.
     bench.index.put(&[row(&newer, &EAST), row(&older, &[0.0, 1.0])]).await.expect("a write");
     assert_eq!(bench.found(&EAST).await, [newer.key]);
+}
+
+#[tokio::test]
+async fn entries_without_a_row_of_the_encoder_are_named() {
+    let bench = Bench::new().await;
+    let (known, row) = bench.store(1, NOON, &EAST).await;
+    let other = CacheKey::from_bytes([2; 32]);
+    let missing = |encoder: u8| bench.index.missing(&[known.key, other], &[encoder; 32]);
+    assert_eq!(row.encoder, [5; 32]);
+    assert_eq!(bench.index.missing(&[known.key, other], &row.encoder).await.expect("an answer"), [other]);
+    let mut all = missing(6).await.expect("an answer");
+    all.sort_by_key(|key| *key.as_bytes());
+    assert_eq!(all, [known.key, other]);
 }
 
 fn rules() -> [(Withdrawal, bool); 9] {
