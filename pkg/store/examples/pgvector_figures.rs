@@ -3,6 +3,8 @@
 //! `pgvector_figures URL [ROWS]` on an empty database: ROWS questions (100000) of the embedded encoder in one place after
 //! 1,000 and 10,000 of them, then as many as 10,000 over 1,000 places.
 
+#![expect(clippy::print_stdout, reason = "figures are for people")]
+
 use signet_cache::{
     CacheKey, Embedder, EntryRow, HideKey, Near, Nearest, Partition, Place, SharedIndex, VectorIndex, VectorRow,
 };
