@@ -25,7 +25,7 @@ pub use ports::{
     Place, StoreFault, VectorIndex,
 };
 pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
-pub use seal::{SealFault, SealKey};
+pub use seal::{SealFault, SealKey, epoch_of};
 pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig, Terms};
 pub use trust::{
     Evidence, Finding, Label, LabelRow, Ledger, RouteId, Standing, State, Trust, TrustPolicy, UNIT, Verdict, same_text,

@@ -50,6 +50,8 @@ pub struct Decision {
     pub tier: Option<&'static str>,
     /// Similarity of the best candidate, passed or refused.
     pub similarity: Option<f32>,
+    /// Where that candidate's answer is kept.
+    pub candidate: Option<CacheKey>,
     /// The floor in force.
     pub floor: Option<f32>,
     /// The gate that refused the best candidate.
@@ -326,11 +328,13 @@ fn judge_held(asked: &Prepared, held: &Held, similarity: f32, now_ms: u64, out: 
     if let Err(refusal) = verdict {
         if first {
             out.similarity = Some(similarity);
+            out.candidate = Some(held.key);
             out.refused_by = Some(refusal.gate.as_str());
         }
         return None;
     }
     out.similarity = Some(similarity);
+    out.candidate = Some(held.key);
     out.refused_by = None;
     Some(held.key)
 }

@@ -5,8 +5,8 @@ use crate::problem::{Problem, Problems};
 use crate::reader::Reader;
 use crate::section::Section;
 use crate::settings::{
-    Admin, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider, Semantic,
-    SemanticMode, Server, Store,
+    Admin, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider, Questions,
+    Semantic, SemanticMode, Server, Store,
 };
 use crate::tree::{Leaf, Node, Source};
 use crate::upstream::{check_key, models, providers};
@@ -26,6 +26,7 @@ const DEFAULT_DATA: &str = "./signet-data";
 
 const DAY_S: u64 = 86_400;
 const YEAR_S: u64 = 366 * DAY_S;
+const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// The widest bound for sizes on disk and in memory.
 const PIB: u64 = 1 << 50;
@@ -268,9 +269,30 @@ fn semantic(mut section: Section<'_>) -> Semantic {
         }
     };
     let trust = trust(&mut section, similarity_min);
+    let questions = questions(&mut section);
     section.end();
     let Trust { max_false_share, sample_share, judge, similarity_lowest } = trust;
-    Semantic { mode, similarity_min, max_entries, max_false_share, sample_share, judge, similarity_lowest, encoder }
+    Semantic {
+        mode,
+        similarity_min,
+        max_entries,
+        max_false_share,
+        sample_share,
+        judge,
+        similarity_lowest,
+        encoder,
+        questions,
+    }
+}
+
+fn questions(section: &mut Section<'_>) -> Option<Questions> {
+    let on = section.choice("question_log", &[("off", Some(false)), ("on", Some(true))]);
+    let questions = Questions {
+        share: section.real("question_log_share", 0.01, 0.0..=1.0),
+        max_bytes: section.number("question_log_max_bytes", 16_777_216, MIB..=PIB),
+        max_age: seconds(section, "question_log_max_age_s", 7 * DAY_S, 60..=YEAR_S),
+    };
+    on.then_some(questions)
 }
 
 /// What labelled decisions may do to the floor.

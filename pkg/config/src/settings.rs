@@ -163,6 +163,19 @@ pub struct Semantic {
     pub similarity_lowest: f32,
     /// What turns text into vectors.
     pub encoder: Encoder,
+    /// The sealed log of questions that `signet cache sample` reads. None: no question is kept.
+    pub questions: Option<Questions>,
+}
+
+/// Bounds of the sealed log of questions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Questions {
+    /// Share of eligible questions that is kept, from 0 to 1.
+    pub share: f64,
+    /// Most bytes on disk.
+    pub max_bytes: u64,
+    /// How old a question grows at most.
+    pub max_age: Duration,
 }
 
 /// Whether semantic hits are served. The later, the less strict.

@@ -4,11 +4,14 @@ use anyhow::{Context, Result, anyhow};
 use signet_cache::{
     Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, Trust, TrustPolicy, UNIT,
 };
-use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
+use signet_config::{
+    AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, StoreLocation,
+};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
 use signet_pipeline::{
-    AuthMode, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, Voice,
+    AuthMode, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder, RemoteEmbedder, RouteRules,
+    Sampler, Sampling, Settings, Voice,
 };
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
@@ -19,6 +22,7 @@ use signet_types::{Clock, ModelName};
 use signet_vector::{FlatIndex, StaticEncoder};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Raised when the rules that make cache keys change, so that an old entry is never found under a new meaning.
 const POLICY_GENERATION: u64 = 1;
@@ -161,6 +165,7 @@ pub(crate) struct Built {
     pub(crate) stores: Stores,
     pub(crate) outbox: Outbox,
     pub(crate) sampler: Option<Arc<Sampler>>,
+    pub(crate) questions: Option<Arc<QuestionDraw>>,
 }
 
 /// Sampling, where there is a semantic layer. Its own fleet: connections belong to the runtime that made them.
@@ -192,6 +197,12 @@ pub(crate) fn sampling(
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),
     }))
+}
+
+/// The log of questions in the data folder, whether it is filled or not.
+pub(crate) fn question_files(config: &Config) -> QuestionFiles {
+    let bounds = config.semantic.questions.unwrap_or(Questions { share: 0.0, max_bytes: 0, max_age: Duration::MAX });
+    QuestionFiles::new(config.data_dir.join("questions"), bounds.max_bytes, bounds.max_age)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a similarity is in (0, 1]")]
@@ -226,6 +237,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         outbox: Arc::new(built.outbox),
         notices: built.stores.notices,
         sampler: built.sampler,
+        questions: built.questions,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),

@@ -3,7 +3,7 @@
 pub(crate) mod build;
 mod files;
 mod folder;
-mod keys;
+pub(crate) mod keys;
 mod lanes;
 mod log;
 mod run;
