@@ -22,6 +22,7 @@ mod lineage;
 mod postgres;
 mod process;
 mod providers;
+mod questions;
 mod recovery;
 mod redis;
 mod replay;
