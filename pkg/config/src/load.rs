@@ -13,6 +13,7 @@ use crate::upstream::{check_key, models, providers};
 use crate::urls::{base_url, direct_url, redis, store_location};
 use signet_types::{ModelName, Secret};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Value;
@@ -242,6 +243,9 @@ fn cache(mut section: Section<'_>) -> Cache {
     cache
 }
 
+/// Bounds on the share of wrong answers: tighter ones need more labels than are looked at.
+pub(crate) const FALSE_SHARES: RangeInclusive<f64> = 0.0005..=1.0;
+
 pub(crate) const SEMANTIC_MODES: [(&str, Option<SemanticMode>); 3] =
     [("on", Some(SemanticMode::On)), ("shadow", Some(SemanticMode::Shadow)), ("off", Some(SemanticMode::Off))];
 
@@ -304,7 +308,7 @@ struct Trust {
 }
 
 fn trust(section: &mut Section<'_>, similarity_min: f32) -> Trust {
-    let max_false_share = section.real("max_false_share", 0.01, 0.0005..=1.0);
+    let max_false_share = section.real("max_false_share", 0.01, FALSE_SHARES);
     let sample_share = section.real("sample_share", 0.02, 0.0..=1.0);
     let judge = section.text("judge").and_then(|name| {
         let judge = name.parse().ok();

@@ -233,6 +233,10 @@ fn values_that_contradict_each_other_are_faults() {
             "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
             "model.0.similarity_min: is under semantic.similarity_min",
         ),
+        (
+            "[[model]]\nname = 'm'\nmax_false_share = 0.02\ntargets = [{ provider = 'openai', model = 'n' }]",
+            "model.0.max_false_share: is over semantic.max_false_share",
+        ),
         ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
         (
             "[semantic]\nencoder = 'embedded'\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'",
@@ -483,10 +487,11 @@ fn a_model_may_be_stricter_than_all_and_is_else_like_them() {
     let text = "[semantic]\nmode = 'shadow'\nsimilarity_min = 0.98\n\
         [[provider]]\nname = 'p'\nbase_url = 'http://p/v1'\n\
         [[model]]\nname = 'a'\ntargets = [{ provider = 'p', model = 'n' }]\n\
-        [[model]]\nname = 'b'\nsemantic_mode = 'off'\nsimilarity_min = 0.99\ntargets = [{ provider = 'p', model = 'n' }]";
+        [[model]]\nname = 'b'\nsemantic_mode = 'off'\nsimilarity_min = 0.99\nmax_false_share = 0.002\ntargets = [{ provider = 'p', model = 'n' }]";
     let models = good(text, &[]).models;
-    let rules: Vec<_> = models.iter().map(|model| (model.semantic_mode, model.similarity_min)).collect();
-    assert_eq!(rules, [(SemanticMode::Shadow, 0.98), (SemanticMode::Off, 0.99)]);
+    let rules = models.iter().map(|model| (model.semantic_mode, model.similarity_min, model.max_false_share));
+    let rules: Vec<_> = rules.collect();
+    assert_eq!(rules, [(SemanticMode::Shadow, None, 0.01), (SemanticMode::Off, Some(0.99), 0.002)]);
 }
 
 #[test]
@@ -494,6 +499,6 @@ fn no_question_is_kept_unless_the_operator_says_so() {
     assert_eq!(good("", &[]).semantic.questions, None);
     assert_eq!(good("[semantic]\nquestion_log_share = 0.5", &[]).semantic.questions, None);
     let text = "[semantic]\nquestion_log = 'on'\nquestion_log_share = 0.5\nquestion_log_max_bytes = 2000000\nquestion_log_max_age_s = 60";
-    let bounds = Questions { share: 0.5, max_bytes: 2_000_000, max_age: Duration::from_secs(60) };
+    let bounds = Questions { share: 0.5, max_bytes: 2_000_000, max_age: Duration::from_mins(1) };
     assert_eq!(good(text, &[]).semantic.questions, Some(bounds));
 }

@@ -292,8 +292,10 @@ pub struct Model {
     pub targets: Vec<Target>,
     /// Whether similar questions are looked up for it; no less strict than for all.
     pub semantic_mode: SemanticMode,
-    /// Its own floor; not under that for all.
-    pub similarity_min: f32,
+    /// Its own floor; not under that for all. None: that for all.
+    pub similarity_min: Option<f32>,
+    /// Its own bound on the share of wrong answers among hits; not over that for all.
+    pub max_false_share: f64,
 }
 
 /// One place a model can go to.

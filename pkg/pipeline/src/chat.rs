@@ -231,8 +231,7 @@ impl Pipeline {
         if let Lookup::Miss(miss) = &mut found
             && let (Some(candidate), Ok(question)) = (miss.candidate.take(), ask.question)
         {
-            let similarity = miss.decision.similarity.unwrap_or_default();
-            exchange.sample = Some(sampler.sample(&exchange.asked, similarity, question, candidate));
+            exchange.sample = Some(sampler.sample(&exchange.asked, &miss.decision, question, candidate));
         }
         found
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{
-    Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, Trust, TrustPolicy, UNIT,
+    Cache, Embedder, ExactStore, Keyring, Mode, Question, RouteBase, Semantic, SemanticConfig, Trust, TrustPolicy, UNIT,
 };
 use signet_config::{
     AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, StoreLocation,
@@ -125,10 +125,8 @@ const fn mode(configured: SemanticMode) -> Mode {
 
 /// What each configured model allows of the semantic cache.
 fn rules(config: &Config) -> HashMap<ModelName, RouteRules> {
-    let own = |model: &signet_config::Model| RouteRules {
-        mode: mode(model.semantic_mode),
-        floor: Some(model.similarity_min).filter(|floor| *floor > config.semantic.similarity_min),
-    };
+    let own =
+        |model: &signet_config::Model| RouteRules { mode: mode(model.semantic_mode), floor: model.similarity_min };
     config.models.iter().map(|model| (model.name.clone(), own(model))).collect()
 }
 
@@ -183,12 +181,23 @@ pub(crate) fn sampling(
         floor_e6: millionths(semantic.similarity_min),
         lowest_e6: millionths(semantic.similarity_lowest),
     };
+    let base = RouteBase { policy, mode: mode(semantic.mode) };
+    let own = |model: &signet_config::Model| {
+        let floor_e6 = model.similarity_min.map(millionths);
+        let policy = TrustPolicy {
+            max_false_share: model.max_false_share,
+            floor_e6: floor_e6.unwrap_or(policy.floor_e6),
+            lowest_e6: floor_e6.unwrap_or(policy.lowest_e6),
+        };
+        (model.name.as_str().to_owned(), RouteBase { policy, mode: mode(model.semantic_mode) })
+    };
+    let own = config.models.iter().map(own).collect();
     let judge = match &semantic.judge {
         Some(model) => Some(Judge::new(Arc::new(fleet(config)?.0), model.clone())),
         None => None,
     };
     Ok(Some(Sampling {
-        trust: Arc::new(Trust::new(policy, layer.encoder(), POLICY_GENERATION)),
+        trust: Arc::new(Trust::new(base, layer.encoder(), POLICY_GENERATION).with_own(own)),
         share: semantic.sample_share,
         floor: semantic.similarity_min,
         store: stores.labels.clone(),
