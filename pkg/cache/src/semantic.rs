@@ -10,8 +10,8 @@ use crate::ports::{Embedder, Place, VectorIndex};
 use crate::question::{Ineligible, Question};
 use parking_lot::RwLock;
 use signet_types::{EntryId, TenantId};
-use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Words = ([u8; 32], [u8; 32]);
@@ -32,6 +32,17 @@ pub enum Mode {
     On,
 }
 
+impl Mode {
+    /// The mode as configuration and the admin API name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::On => "on",
+        }
+    }
+}
+
 /// The settings of the semantic layer.
 #[derive(Debug, Clone, Copy)]
 pub struct SemanticConfig {
@@ -39,7 +50,8 @@ pub struct SemanticConfig {
     pub mode: Mode,
     /// Cosine similarity that a vector neighbour needs at least, in `(0, 1]`; a caller may only raise it.
     pub floor: f32,
-    /// Questions held at most; beyond it the oldest leaves.
+    /// Questions held at most; beyond it the oldest of the tenant leaves that holds most. So whoever holds no more than the
+    /// bound divided by the number of tenants loses nothing to what others ask, however much that is.
     pub max_entries: usize,
 }
 
@@ -123,8 +135,10 @@ struct Company {
 struct State {
     by_id: Map<EntryId, Held>,
     by_words: Map<Words, EntryId>,
-    /// Every question held, in the order of the insertions.
-    by_age: BTreeMap<u64, EntryId>,
+    /// Every question held, by tenant, in the order of the insertions.
+    by_age: Map<TenantId, BTreeMap<u64, EntryId>>,
+    /// How many each tenant holds.
+    shares: BTreeSet<(usize, TenantId)>,
     places: Map<Place, Company>,
     insertions: u64,
 }
@@ -265,7 +279,7 @@ impl Semantic {
         }
         state.add(id, key, expires_ms, prepared);
         while state.by_id.len() > self.config.max_entries {
-            let Some(oldest) = state.by_age.first_key_value().map(|(_, &id)| id) else { break };
+            let Some(oldest) = state.oldest_of_most() else { break };
             self.drop_held(&mut state, oldest);
         }
         if !state.by_id.contains_key(&id) {
@@ -286,8 +300,8 @@ impl Semantic {
     /// Forgets all questions of a tenant.
     pub fn remove_tenant(&self, tenant: TenantId) {
         let mut state = self.state.write();
-        let gone = state.by_id.iter().filter(|(_, held)| held.place.partition.tenant() == tenant);
-        for id in gone.map(|(id, _)| *id).collect::<Vec<_>>() {
+        let gone = state.by_age.get(&tenant).map(|held| held.values().copied().collect::<Vec<_>>());
+        for id in gone.unwrap_or_default() {
             self.drop_held(&mut state, id);
         }
     }
@@ -340,19 +354,36 @@ fn judge_held(asked: &Prepared, held: &Held, similarity: f32, now_ms: u64, out: 
 }
 
 impl State {
+    /// The oldest question of the tenant that holds most.
+    fn oldest_of_most(&self) -> Option<EntryId> {
+        let (_, tenant) = self.shares.last()?;
+        self.by_age.get(tenant)?.first_key_value().map(|(_, id)| *id)
+    }
+
+    fn change_share(&mut self, tenant: TenantId, change: impl FnOnce(&mut BTreeMap<u64, EntryId>) -> Option<EntryId>) {
+        let held = self.by_age.entry(tenant).or_default();
+        self.shares.remove(&(held.len(), tenant));
+        let _before = change(held);
+        if held.is_empty() {
+            self.by_age.remove(&tenant);
+        } else {
+            self.shares.insert((held.len(), tenant));
+        }
+    }
+
     fn add(&mut self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
         let age = self.insertions;
         self.insertions += 1;
         let Prepared { question, words, place, meaning: _ } = prepared;
         self.by_words.insert(words, id);
-        self.by_age.insert(age, id);
+        self.change_share(place.partition.tenant(), |held| held.insert(age, id));
         self.places.entry(place).or_default().held += 1;
         self.by_id.insert(id, Held { question, words, place, key, expires_ms, age });
     }
 
     fn forget(&mut self, id: EntryId) -> Option<Place> {
         let held = self.by_id.remove(&id)?;
-        self.by_age.remove(&held.age);
+        self.change_share(held.place.partition.tenant(), |by_age| by_age.remove(&held.age));
         self.by_words.remove(&held.words);
         if let Entry::Occupied(mut company) = self.places.entry(held.place) {
             company.get_mut().held -= 1;
