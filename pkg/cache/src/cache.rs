@@ -200,6 +200,11 @@ impl Cache {
         Lookup::Miss(Miss { decision, prepared: Some(prepared), candidate })
     }
 
+    /// What is held in process under a key, whether it may still be served or not.
+    pub fn held(&self, key: &CacheKey) -> Option<Arc<Entry>> {
+        self.local.get(key)
+    }
+
     async fn exact(&self, ask: &Ask<'_>) -> Option<Arc<Entry>> {
         self.fetch(ask, ask.key).await
     }

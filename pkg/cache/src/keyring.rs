@@ -155,10 +155,18 @@ impl Keyring {
         if self.away.is_known(Instant::now()) {
             return None;
         }
-        let wrapped = self.store.tenant_key(tenant, epoch).await.ok().flatten()?;
-        let keys = Arc::new(self.open(tenant, epoch, &wrapped).ok()?);
+        self.fetch(tenant, epoch).await.ok().flatten()
+    }
+
+    /// As [`Keyring::at_epoch`], for whoever must tell a key that was destroyed from one that cannot be had now.
+    ///
+    /// # Errors
+    /// The store was not reached, or holds a key that another secret has wrapped.
+    pub async fn fetch(&self, tenant: TenantId, epoch: u32) -> Result<Option<Arc<TenantKeys>>, StoreFault> {
+        let Some(wrapped) = self.store.tenant_key(tenant, epoch).await? else { return Ok(None) };
+        let keys = Arc::new(self.open(tenant, epoch, &wrapped)?);
         self.older.insert((tenant, epoch), keys.clone());
-        Some(keys)
+        Ok(Some(keys))
     }
 
     /// Destroys a tenant's keys in the store and here. What they sealed can be read by nobody any more, and what they

@@ -30,10 +30,11 @@ pub use ports::{
     NoticeStore, Place, SharedIndex, StoreFault, VectorIndex, VectorRow,
 };
 pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
-pub use seal::{SealFault, SealKey};
+pub use seal::{SealFault, SealKey, epoch_of};
 pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig, Terms};
 pub use shared::{Findable, SharedSearch};
 pub use trust::{
-    Evidence, Finding, Label, LabelRow, Ledger, RouteId, Standing, State, Trust, TrustPolicy, UNIT, Verdict, same_text,
+    Counts, Evidence, Finding, KEPT, Label, LabelRow, Ledger, Mark, RouteBase, RouteId, RouteView, Standing, State,
+    Tier, Trust, TrustPolicy, UNIT, Verdict, same_text,
 };
 pub use withdrawal::{Withdrawal, Withdrawals};

@@ -1,7 +1,7 @@
 //! What the cache needs from the outside. A fault behind any of these is a miss and a metric, never a failed request.
 
 use crate::key::{CacheKey, Partition};
-use crate::trust::LabelRow;
+use crate::trust::{LabelRow, Mark, RouteId};
 use crate::withdrawal::Withdrawal;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -106,11 +106,16 @@ pub trait NoticeStore: Send + Sync + 'static {
 /// Labelled decisions of all replicas, in the order of their appearance.
 #[async_trait]
 pub trait LabelStore: Send + Sync + 'static {
-    /// Adds rows; a second row of the same [`LabelRow::of`] is left out. Of each route and verdict the newest `keep` stay.
-    async fn add(&self, rows: &[LabelRow], keep: u32) -> Result<(), StoreFault>;
-    /// Rows behind `cursor` in their order, at most `limit`, and the cursor behind them; none is ever skipped. The first cursor
-    /// is 0.
-    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<LabelRow>, u64), StoreFault>;
+    /// Adds rows; a second row of the same [`LabelRow::of`] is left out.
+    async fn add(&self, rows: &[LabelRow]) -> Result<(), StoreFault>;
+    /// Rows behind `cursor` in their order with their numbers, at most `limit`, and the cursor behind them; none is ever
+    /// skipped. The first cursor is 0.
+    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<(u64, LabelRow)>, u64), StoreFault>;
+    /// Writes down what a route's ledger knew at a finding, unless a later mark is held. Of the rows that are in the mark,
+    /// what is before the last reset goes, and of the others all but the newest `keep` samples and `keep` complaints.
+    async fn mark(&self, route: &RouteId, mark: &Mark, keep: u32) -> Result<(), StoreFault>;
+    /// What was last written down of each route.
+    async fn marks(&self) -> Result<Vec<(RouteId, Mark)>, StoreFault>;
 }
 
 /// Where the tenant secret and the wrapped tenant keys live. Both are compare-and-insert: the first writer wins, and

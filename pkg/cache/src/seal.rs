@@ -77,8 +77,33 @@ impl SealKey {
     }
 }
 
+impl SealKey {
+    /// Seals what is a tenant's but has no place in the cache. `kind`, of at most 63 bytes, keeps one kind of value from
+    /// passing for another, or for a cache entry.
+    pub fn seal_as(&self, kind: &'static [u8], tenant: TenantId, plain: Vec<u8>) -> Vec<u8> {
+        seal_with(&self.key, self.epoch, &loose(kind, tenant), plain)
+    }
+
+    /// Opens a value that [`SealKey::seal_as`] made for the same kind and tenant.
+    ///
+    /// # Errors
+    /// [`SealFault`] if it was not made so.
+    pub fn open_as(&self, kind: &'static [u8], tenant: TenantId, sealed: &[u8]) -> Result<Vec<u8>, SealFault> {
+        if epoch_of(sealed) != Some(self.epoch) {
+            return Err(SealFault);
+        }
+        open_with(&self.key, &loose(kind, tenant), sealed)
+    }
+}
+
+/// Shorter than what [`associated`] makes, so that the two can never be equal.
+fn loose(kind: &'static [u8], tenant: TenantId) -> Vec<u8> {
+    debug_assert!(kind.len() < 64, "as long as a place in the cache");
+    [tenant.as_bytes(), kind].concat()
+}
+
 /// The tenant-key epoch that a sealed value names, so that the right key can be fetched.
-pub(crate) fn epoch_of(sealed: &[u8]) -> Option<u32> {
+pub fn epoch_of(sealed: &[u8]) -> Option<u32> {
     let head = sealed.get(..5)?;
     (head[0] == VERSION).then(|| u32::from_be_bytes(head[1..5].try_into().expect("4 bytes")))
 }
@@ -201,6 +226,19 @@ mod tests {
             assert!(seal.open(&home, &key, &bad).is_err(), "byte {at}");
             assert!(seal.open(&home, &key, &sealed[..at]).is_err(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn what_has_no_place_in_the_cache_opens_only_as_its_kind_and_for_its_tenant() {
+        let (tenant, seal) = (TenantId::from_bytes([1; 16]), SealKey::derive(&[7; 32], 3));
+        let sealed = seal.seal_as(b"a", tenant, b"text".to_vec());
+        assert_eq!(seal.open_as(b"a", tenant, &sealed).as_deref(), Ok(&b"text"[..]));
+        assert!(seal.open_as(b"b", tenant, &sealed).is_err());
+        assert!(seal.open_as(b"a", TenantId::from_bytes([2; 16]), &sealed).is_err());
+        assert!(SealKey::derive(&[8; 32], 3).open_as(b"a", tenant, &sealed).is_err());
+        assert!(seal.open_as(b"a", tenant, &sealed[..sealed.len() - 1]).is_err());
+        let key = CacheKey::derive(&partition(1), b"a");
+        assert!(seal.open(&partition(1), &key, &sealed).is_err(), "it is no cache entry");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::question::{Ineligible, Question};
 use crate::shared::{Findable, SharedSearch, name_digest};
 use parking_lot::RwLock;
 use signet_types::{EntryId, TenantId};
-use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Words = ([u8; 32], [u8; 32]);
@@ -33,6 +33,17 @@ pub enum Mode {
     On,
 }
 
+impl Mode {
+    /// The mode as configuration and the admin API name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::On => "on",
+        }
+    }
+}
+
 /// The settings of the semantic layer.
 #[derive(Debug, Clone, Copy)]
 pub struct SemanticConfig {
@@ -40,7 +51,9 @@ pub struct SemanticConfig {
     pub mode: Mode,
     /// Cosine similarity that a vector neighbour needs at least, in `(0, 1]`; a caller may only raise it.
     pub floor: f32,
-    /// Questions held in process at most; beyond it the oldest leaves. A shared index is bounded by lifetimes alone.
+    /// Questions held in process at most; beyond it the oldest of the tenant leaves that holds most. So whoever holds no more
+    /// than the bound divided by the number of tenants loses nothing to what others ask, however much that is. A shared index
+    /// is bounded by lifetimes alone.
     pub max_entries: usize,
 }
 
@@ -51,6 +64,8 @@ pub struct Decision {
     pub tier: Option<&'static str>,
     /// Similarity of the best candidate, passed or refused.
     pub similarity: Option<f32>,
+    /// Where that candidate's answer is kept.
+    pub candidate: Option<CacheKey>,
     /// The floor in force.
     pub floor: Option<f32>,
     /// The gate that refused the best candidate.
@@ -122,8 +137,10 @@ struct Company {
 struct State {
     by_id: Map<EntryId, Held>,
     by_words: Map<Words, EntryId>,
-    /// Every question held, in the order of the insertions.
-    by_age: BTreeMap<u64, EntryId>,
+    /// Every question held, by tenant, in the order of the insertions.
+    by_age: Map<TenantId, BTreeMap<u64, EntryId>>,
+    /// How many each tenant holds.
+    shares: BTreeSet<(usize, TenantId)>,
     places: Map<Place, Company>,
     insertions: u64,
 }
@@ -296,7 +313,7 @@ impl Semantic {
                 let near = search.nearest(&self.findable(asked)?, CANDIDATES, floor, now_ms).await;
                 let judged = near.into_iter().find(|candidate| {
                     Question::read(&candidate.question)
-                        .is_ok_and(|stored| judge(asked, &stored, candidate.similarity, decision))
+                        .is_ok_and(|stored| judge(asked, (&stored, candidate.key), candidate.similarity, decision))
                 });
                 decision.tier = judged.is_some().then_some("vector");
                 return judged.map(|candidate| candidate.key);
@@ -327,7 +344,7 @@ impl Semantic {
         }
         state.add(id, key, expires_ms, prepared);
         while state.by_id.len() > self.config.max_entries {
-            let Some(oldest) = state.by_age.first_key_value().map(|(_, &id)| id) else { break };
+            let Some(oldest) = state.oldest_of_most() else { break };
             self.drop_held(&mut state, oldest);
         }
         if !state.by_id.contains_key(&id) {
@@ -348,8 +365,8 @@ impl Semantic {
     /// Forgets all questions of a tenant.
     pub fn remove_tenant(&self, tenant: TenantId) {
         let mut state = self.state.write();
-        let gone = state.by_id.iter().filter(|(_, held)| held.place.partition.tenant() == tenant);
-        for id in gone.map(|(id, _)| *id).collect::<Vec<_>>() {
+        let gone = state.by_age.get(&tenant).map(|held| held.values().copied().collect::<Vec<_>>());
+        for id in gone.unwrap_or_default() {
             self.drop_held(&mut state, id);
         }
     }
@@ -385,21 +402,23 @@ fn judge_held(asked: &Prepared, held: &Held, similarity: f32, now_ms: u64, out: 
     if held.expires_ms <= now_ms || held.place.partition != asked.place.partition {
         return None;
     }
-    judge(asked, &held.question, similarity, out).then_some(held.key)
+    judge(asked, (&held.question, held.key), similarity, out).then_some(held.key)
 }
 
 /// Whether a stored question passes every gate.
-fn judge(asked: &Prepared, stored: &Question, similarity: f32, out: &mut Decision) -> bool {
+fn judge(asked: &Prepared, (stored, key): (&Question, CacheKey), similarity: f32, out: &mut Decision) -> bool {
     let verdict = gates::judge(&asked.question, stored);
     let first = out.similarity.is_none();
     if let Err(refusal) = verdict {
         if first {
             out.similarity = Some(similarity);
+            out.candidate = Some(key);
             out.refused_by = Some(refusal.gate.as_str());
         }
         return false;
     }
     out.similarity = Some(similarity);
+    out.candidate = Some(key);
     out.refused_by = None;
     true
 }
@@ -414,19 +433,36 @@ impl Prepared {
 }
 
 impl State {
+    /// The oldest question of the tenant that holds most.
+    fn oldest_of_most(&self) -> Option<EntryId> {
+        let (_, tenant) = self.shares.last()?;
+        self.by_age.get(tenant)?.first_key_value().map(|(_, id)| *id)
+    }
+
+    fn change_share(&mut self, tenant: TenantId, change: impl FnOnce(&mut BTreeMap<u64, EntryId>) -> Option<EntryId>) {
+        let held = self.by_age.entry(tenant).or_default();
+        self.shares.remove(&(held.len(), tenant));
+        let _before = change(held);
+        if held.is_empty() {
+            self.by_age.remove(&tenant);
+        } else {
+            self.shares.insert((held.len(), tenant));
+        }
+    }
+
     fn add(&mut self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
         let age = self.insertions;
         self.insertions += 1;
         let Prepared { question, words, place, meaning: _ } = prepared;
         self.by_words.insert(words, id);
-        self.by_age.insert(age, id);
+        self.change_share(place.partition.tenant(), |held| held.insert(age, id));
         self.places.entry(place).or_default().held += 1;
         self.by_id.insert(id, Held { question, words, place, key, expires_ms, age });
     }
 
     fn forget(&mut self, id: EntryId) -> Option<Place> {
         let held = self.by_id.remove(&id)?;
-        self.by_age.remove(&held.age);
+        self.change_share(held.place.partition.tenant(), |by_age| by_age.remove(&held.age));
         self.by_words.remove(&held.words);
         if let Entry::Occupied(mut company) = self.places.entry(held.place) {
             company.get_mut().held -= 1;

@@ -6,13 +6,14 @@ use crate::reader::Reader;
 use crate::section::Section;
 use crate::settings::{
     Admin, Auth, AuthMode, Backend, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider,
-    Semantic, SemanticMode, Server, Store, StoreLocation,
+    Questions, Semantic, SemanticMode, Server, Store, StoreLocation,
 };
 use crate::tree::{Leaf, Node, Source};
 use crate::upstream::{check_key, models, providers};
 use crate::urls::{base_url, direct_url, redis, store_location};
 use signet_types::{ModelName, Secret};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Value;
@@ -26,6 +27,7 @@ const DEFAULT_DATA: &str = "./signet-data";
 
 const DAY_S: u64 = 86_400;
 const YEAR_S: u64 = 366 * DAY_S;
+const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// The widest bound for sizes on disk and in memory.
 const PIB: u64 = 1 << 50;
@@ -242,6 +244,9 @@ fn cache(mut section: Section<'_>) -> Cache {
     cache
 }
 
+/// Bounds on the share of wrong answers: tighter ones need more labels than are looked at.
+pub(crate) const FALSE_SHARES: RangeInclusive<f64> = 0.0005..=1.0;
+
 pub(crate) const SEMANTIC_MODES: [(&str, Option<SemanticMode>); 3] =
     [("on", Some(SemanticMode::On)), ("shadow", Some(SemanticMode::Shadow)), ("off", Some(SemanticMode::Off))];
 
@@ -270,6 +275,7 @@ fn semantic(mut section: Section<'_>) -> Semantic {
         }
     };
     let trust = trust(&mut section, similarity_min);
+    let questions = questions(&mut section);
     section.end();
     let Trust { max_false_share, sample_share, judge, similarity_lowest } = trust;
     Semantic {
@@ -282,7 +288,18 @@ fn semantic(mut section: Section<'_>) -> Semantic {
         judge,
         similarity_lowest,
         encoder,
+        questions,
     }
+}
+
+fn questions(section: &mut Section<'_>) -> Option<Questions> {
+    let on = section.choice("question_log", &[("off", Some(false)), ("on", Some(true))]);
+    let questions = Questions {
+        share: section.real("question_log_share", 0.01, 0.0..=1.0),
+        max_bytes: section.number("question_log_max_bytes", 16_777_216, MIB..=PIB),
+        max_age: seconds(section, "question_log_max_age_s", 7 * DAY_S, 60..=YEAR_S),
+    };
+    on.then_some(questions)
 }
 
 /// What labelled decisions may do to the floor.
@@ -294,7 +311,7 @@ struct Trust {
 }
 
 fn trust(section: &mut Section<'_>, similarity_min: f32) -> Trust {
-    let max_false_share = section.real("max_false_share", 0.01, 0.0005..=1.0);
+    let max_false_share = section.real("max_false_share", 0.01, FALSE_SHARES);
     let sample_share = section.real("sample_share", 0.02, 0.0..=1.0);
     let judge = section.text("judge").and_then(|name| {
         let judge = name.parse().ok();

@@ -1,7 +1,7 @@
 //! Every kind of fault, who stands over whom, and what the defaults are.
 
 use super::*;
-use crate::{AuthMode, DEFAULT_TEXT, StoreLocation};
+use crate::{AuthMode, DEFAULT_TEXT, Questions, StoreLocation};
 use proptest::prelude::*;
 use std::io::Write;
 use tempfile::{NamedTempFile, TempDir};
@@ -64,7 +64,8 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \
          semantic.backend=memory semantic.encoder=embedded semantic.judge= semantic.max_entries=100000 \
-         semantic.max_false_share=0.01 semantic.mode=on semantic.sample_share=0.02 semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
+         semantic.max_false_share=0.01 semantic.mode=on semantic.question_log=off semantic.question_log_max_age_s=604800 \
+         semantic.question_log_max_bytes=16777216 semantic.question_log_share=0.01 semantic.sample_share=0.02 semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
          server.max_connections=10000 server.max_response_bytes=67108864 server.shutdown_grace_s=30 server.trusted_proxies= store.url=sqlite://signet.db";
     let effective: Vec<String> = config.effective().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(effective.join(" "), expected);
@@ -236,6 +237,10 @@ fn values_that_contradict_each_other_are_faults() {
             "[semantic]\nbackend = 'pgvector'\n[store]\nurl = 'postgres://h/d'\n[cache]\npersist = false",
             "semantic.backend: is \"pgvector\", which needs cache.persist",
         ),
+        (
+            "[[model]]\nname = 'm'\nmax_false_share = 0.02\ntargets = [{ provider = 'openai', model = 'n' }]",
+            "model.0.max_false_share: is over semantic.max_false_share",
+        ),
         ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
         (
             "[semantic]\nencoder = 'embedded'\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'",
@@ -243,6 +248,11 @@ fn values_that_contradict_each_other_are_faults() {
         ),
         ("[semantic]\nsimilarity_lowest = 0.98", "semantic.similarity_lowest: is over similarity_min"),
         ("[semantic]\nmax_false_share = 0.0001", "semantic.max_false_share: is not a number from 0.0005 to 1"),
+        ("[semantic]\nquestion_log = 'yes'", "semantic.question_log: is not one of: off, on"),
+        (
+            "[semantic]\nquestion_log_max_bytes = 0",
+            "semantic.question_log_max_bytes: is not a whole number from 1048576",
+        ),
         ("[semantic]\nsample_share = 2", "semantic.sample_share: is not a number from 0 to 1"),
         ("[semantic]\njudge = 'm'\nsample_share = 0.0", "semantic.judge: is never asked"),
         (
@@ -481,8 +491,18 @@ fn a_model_may_be_stricter_than_all_and_is_else_like_them() {
     let text = "[semantic]\nmode = 'shadow'\nsimilarity_min = 0.98\n\
         [[provider]]\nname = 'p'\nbase_url = 'http://p/v1'\n\
         [[model]]\nname = 'a'\ntargets = [{ provider = 'p', model = 'n' }]\n\
-        [[model]]\nname = 'b'\nsemantic_mode = 'off'\nsimilarity_min = 0.99\ntargets = [{ provider = 'p', model = 'n' }]";
+        [[model]]\nname = 'b'\nsemantic_mode = 'off'\nsimilarity_min = 0.99\nmax_false_share = 0.002\ntargets = [{ provider = 'p', model = 'n' }]";
     let models = good(text, &[]).models;
-    let rules: Vec<_> = models.iter().map(|model| (model.semantic_mode, model.similarity_min)).collect();
-    assert_eq!(rules, [(SemanticMode::Shadow, 0.98), (SemanticMode::Off, 0.99)]);
+    let rules = models.iter().map(|model| (model.semantic_mode, model.similarity_min, model.max_false_share));
+    let rules: Vec<_> = rules.collect();
+    assert_eq!(rules, [(SemanticMode::Shadow, None, 0.01), (SemanticMode::Off, Some(0.99), 0.002)]);
+}
+
+#[test]
+fn no_question_is_kept_unless_the_operator_says_so() {
+    assert_eq!(good("", &[]).semantic.questions, None);
+    assert_eq!(good("[semantic]\nquestion_log_share = 0.5", &[]).semantic.questions, None);
+    let text = "[semantic]\nquestion_log = 'on'\nquestion_log_share = 0.5\nquestion_log_max_bytes = 2000000\nquestion_log_max_age_s = 60";
+    let bounds = Questions { share: 0.5, max_bytes: 2_000_000, max_age: Duration::from_mins(1) };
+    assert_eq!(good(text, &[]).semantic.questions, Some(bounds));
 }

@@ -165,6 +165,19 @@ pub struct Semantic {
     pub similarity_lowest: f32,
     /// What turns text into vectors.
     pub encoder: Encoder,
+    /// The sealed log of questions that `signet cache sample` reads. None: no question is kept.
+    pub questions: Option<Questions>,
+}
+
+/// Bounds of the sealed log of questions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Questions {
+    /// Share of eligible questions that is kept, from 0 to 1.
+    pub share: f64,
+    /// Most bytes on disk.
+    pub max_bytes: u64,
+    /// How old a question grows at most.
+    pub max_age: Duration,
 }
 
 /// Where vectors are searched.
@@ -290,8 +303,10 @@ pub struct Model {
     pub targets: Vec<Target>,
     /// Whether similar questions are looked up for it; no less strict than for all.
     pub semantic_mode: SemanticMode,
-    /// Its own floor; not under that for all.
-    pub similarity_min: f32,
+    /// Its own floor; not under that for all. None: that for all.
+    pub similarity_min: Option<f32>,
+    /// Its own bound on the share of wrong answers among hits; not over that for all.
+    pub max_false_share: f64,
 }
 
 /// One place a model can go to.

@@ -3,7 +3,8 @@
 use super::explain::{self, ExplainArgs};
 use super::out::{complain, say};
 use super::progress::Progress;
-use super::purge::{self, PurgeArgs};
+use super::purge::{self, EraseArgs, PurgeArgs};
+use super::sample::{self, SampleArgs};
 use crate::exit;
 use crate::serve::build;
 use anyhow::{Context, Result};
@@ -24,6 +25,10 @@ pub(crate) enum CacheCommand {
     Explain(ExplainArgs),
     /// Take stored answers back, on every replica.
     Purge(PurgeArgs),
+    /// Print the questions that the gateway kept (semantic.question_log), for `eval` or for labelling by hand.
+    Sample(SampleArgs),
+    /// Destroy a tenant's keys: nothing that was stored for it can be read any more, on any replica.
+    Erase(EraseArgs),
 }
 
 #[derive(Args)]
@@ -102,6 +107,8 @@ pub(crate) fn run(command: &CacheCommand) -> u8 {
         CacheCommand::Eval(args) => ("eval", eval(args)),
         CacheCommand::Explain(args) => ("explain", explain::run(args)),
         CacheCommand::Purge(args) => ("purge", purge::run(args)),
+        CacheCommand::Sample(args) => ("sample", sample::run(args)),
+        CacheCommand::Erase(args) => ("erase", purge::erase(args)),
     };
     done.unwrap_or_else(|error| {
         complain(&format!("signet cache {name}: {error:#}"));

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub(crate) mod admin;
 pub(crate) mod cache;
 pub(crate) mod config;
 pub(crate) mod explain;
@@ -8,3 +9,4 @@ pub(crate) mod lineage;
 pub(crate) mod out;
 pub(crate) mod progress;
 pub(crate) mod purge;
+pub(crate) mod sample;

@@ -2,16 +2,17 @@
 
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{
-    Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, SharedIndex, SharedSearch, Trust,
-    TrustPolicy, UNIT,
+    Cache, Embedder, ExactStore, Keyring, Mode, Question, RouteBase, Semantic, SemanticConfig, SharedIndex,
+    SharedSearch, Trust, TrustPolicy, UNIT,
 };
 use signet_config::{
-    AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation,
+    AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, StoreLocation,
 };
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
 use signet_pipeline::{
-    AuthMode, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, Voice,
+    AuthMode, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder, RemoteEmbedder, RouteRules,
+    Sampler, Sampling, Settings, Voice,
 };
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
@@ -22,6 +23,7 @@ use signet_types::{Clock, ModelName};
 use signet_vector::{FlatIndex, StaticEncoder};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Raised when the rules that make cache keys change, so that an old entry is never found under a new meaning.
 const POLICY_GENERATION: u64 = 1;
@@ -146,10 +148,8 @@ const fn mode(configured: SemanticMode) -> Mode {
 
 /// What each configured model allows of the semantic cache.
 fn rules(config: &Config) -> HashMap<ModelName, RouteRules> {
-    let own = |model: &signet_config::Model| RouteRules {
-        mode: mode(model.semantic_mode),
-        floor: Some(model.similarity_min).filter(|floor| *floor > config.semantic.similarity_min),
-    };
+    let own =
+        |model: &signet_config::Model| RouteRules { mode: mode(model.semantic_mode), floor: model.similarity_min };
     config.models.iter().map(|model| (model.name.clone(), own(model))).collect()
 }
 
@@ -186,6 +186,7 @@ pub(crate) struct Built {
     pub(crate) stores: Stores,
     pub(crate) outbox: Outbox,
     pub(crate) sampler: Option<Arc<Sampler>>,
+    pub(crate) questions: Option<Arc<QuestionDraw>>,
 }
 
 /// Sampling, where there is a semantic layer. Its own fleet: connections belong to the runtime that made them.
@@ -203,12 +204,23 @@ pub(crate) fn sampling(
         floor_e6: millionths(semantic.similarity_min),
         lowest_e6: millionths(semantic.similarity_lowest),
     };
+    let base = RouteBase { policy, mode: mode(semantic.mode) };
+    let own = |model: &signet_config::Model| {
+        let floor_e6 = model.similarity_min.map(millionths);
+        let policy = TrustPolicy {
+            max_false_share: model.max_false_share,
+            floor_e6: floor_e6.unwrap_or(policy.floor_e6),
+            lowest_e6: floor_e6.unwrap_or(policy.lowest_e6),
+        };
+        (model.name.as_str().to_owned(), RouteBase { policy, mode: mode(model.semantic_mode) })
+    };
+    let own = config.models.iter().map(own).collect();
     let judge = match &semantic.judge {
         Some(model) => Some(Judge::new(Arc::new(fleet(config)?.0), model.clone())),
         None => None,
     };
     Ok(Some(Sampling {
-        trust: Arc::new(Trust::new(policy, layer.encoder(), POLICY_GENERATION)),
+        trust: Arc::new(Trust::new(base, layer.encoder(), POLICY_GENERATION).with_own(own)),
         share: semantic.sample_share,
         floor: semantic.similarity_min,
         store: stores.labels.clone(),
@@ -217,6 +229,12 @@ pub(crate) fn sampling(
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),
     }))
+}
+
+/// The log of questions in the data folder, whether it is filled or not.
+pub(crate) fn question_files(config: &Config) -> QuestionFiles {
+    let bounds = config.semantic.questions.unwrap_or(Questions { share: 0.0, max_bytes: 0, max_age: Duration::MAX });
+    QuestionFiles::new(config.data_dir.join("questions"), bounds.max_bytes, bounds.max_age)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a similarity is in (0, 1]")]
@@ -251,6 +269,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         outbox: Arc::new(built.outbox),
         notices: built.stores.notices,
         sampler: built.sampler,
+        questions: built.questions,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),

@@ -4,7 +4,7 @@ pub(crate) mod build;
 mod files;
 mod folder;
 mod index;
-mod keys;
+pub(crate) mod keys;
 mod lanes;
 mod log;
 mod run;

@@ -13,7 +13,8 @@ use signet_config::{Config, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_pipeline::{
-    Carrier, Follower, LabelFollower, Outbox, Recorder, Refill, Sampler, Sampling, ShipEnd, Shipper, Tail, outbox,
+    Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Sampler, Sampling, ShipEnd, Shipper,
+    Tail, outbox, question_log,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -194,6 +195,7 @@ impl Process {
             stores: self.stores.clone(),
             outbox,
             sampler,
+            questions: self.keep_questions(),
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
         self.follow(follower, migrated).await;
@@ -265,6 +267,15 @@ impl Process {
             tracing::info!("serving no semantic answers, until the labels of earlier ones are read");
         }
         sampler
+    }
+
+    /// Keeps drawn questions in the background, where the operator wants them.
+    fn keep_questions(&self) -> Option<Arc<QuestionDraw>> {
+        let wanted = self.config.semantic.questions?;
+        let (clock, metrics) = (self.common.clock.clone(), self.common.metrics.clone());
+        let (draw, writer) = question_log(wanted.share, build::question_files(&self.config), clock, metrics);
+        self.services.spawn(writer.run(self.stop.clone()));
+        Some(Arc::new(draw))
     }
 
     /// Reads stored entries for a moment, then goes on in the background.

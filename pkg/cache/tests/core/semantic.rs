@@ -67,8 +67,13 @@ async fn the_same_words_are_a_hit_whatever_their_vectors() {
     let key = layer.learn(1, &home, POACH).await;
     let (found, decision) = layer.ask(&home, POACH_POLITE).await;
     assert_eq!(found, Some(key));
-    let expected =
-        Decision { tier: Some("same-words"), similarity: Some(1.0), floor: Some(FLOOR), ..Decision::default() };
+    let expected = Decision {
+        tier: Some("same-words"),
+        similarity: Some(1.0),
+        candidate: Some(key),
+        floor: Some(FLOOR),
+        ..Decision::default()
+    };
     assert_eq!(decision, expected);
 }
 
@@ -214,6 +219,27 @@ async fn beyond_its_bound_the_oldest_question_leaves_and_its_vector_with_it() {
     }
     assert_eq!(known(&layer, &home).await, [3, 4, 5]);
     assert_eq!(layer.index.len(), 3);
+}
+
+#[tokio::test]
+async fn whoever_holds_no_more_than_a_fair_share_loses_nothing_to_a_flood() {
+    let layer = animals(6);
+    let (mine, theirs, flooded) = (partition(1, ""), partition(2, ""), partition(3, ""));
+    for (n, home, text) in [(1, &mine, 0), (2, &mine, 1), (3, &theirs, 0)] {
+        layer.learn(n, home, ANIMALS[text]).await;
+    }
+    for n in 0..40 {
+        // Namespaces of its own give nobody a second share.
+        let flooded = if n % 2 == 0 { flooded } else { partition(3, "n") };
+        layer.learn(100 + n, &flooded, ANIMALS[usize::from(n / 2) % 6]).await;
+    }
+    assert_eq!((layer.semantic.len(), known(&layer, &mine).await), (6, vec![0, 1]));
+    assert_eq!(known(&layer, &theirs).await, [0]);
+    layer.learn(4, &mine, ANIMALS[2]).await;
+    layer.learn(5, &mine, ANIMALS[3]).await;
+    assert_eq!(known(&layer, &mine).await, [1, 2, 3], "whoever holds most gives way, whoever that is");
+    layer.semantic.remove_tenant(crate::fixture::tenant(3));
+    assert!(layer.semantic.len() >= 3 && known(&layer, &flooded).await.is_empty());
 }
 
 #[tokio::test]

@@ -166,6 +166,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         outbox: Arc::new(outbox(None, None, None, clock.clone(), metrics.clone()).0),
         notices: Arc::new(MemoryNoticeStore::default()),
         sampler: None,
+        questions: None,
         faces: Arc::new(OpenAiFaces),
         clock,
         metrics,
