@@ -78,6 +78,7 @@ impl Question {
         names::alone(&mut tokens);
         let about_words = terms::about_words(&tokens);
         if !about_words {
+            terms::identifiers(&mut tokens);
             spelling::corrected(&mut tokens);
         }
         let mut tokens = rewrite::phrases(tokens, about_words);

@@ -12,6 +12,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 mod title;
+mod verbs;
 mod voice;
 mod which;
 
@@ -28,6 +29,7 @@ pub(super) struct Rule {
 
 /// All rules, in the order in which they are applied.
 pub(super) const RULES: &[Rule] = &[
+    Rule { name: "verbs", needs: marks::OTHER_VERB, apply: verbs::usual },
     Rule { name: "negation", needs: marks::NOT, apply: negation::contracted },
     Rule { name: "predicate", needs: marks::QUESTION_WORD, apply: possessive::asked_last },
     Rule { name: "agent", needs: marks::BY, apply: voice::agent },

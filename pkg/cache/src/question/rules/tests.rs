@@ -12,6 +12,11 @@ fn same(one: &str, other: &str, without: Option<&str>) -> bool {
 /// Per rule: a pair that only this rule serves, and a pair beside it that must not be served.
 const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
     (
+        "verbs",
+        ["How do I purchase a tent?", "How do I buy a tent?"],
+        ["What is a purchase order?", "What is a buy order?"],
+    ),
+    (
         "negation",
         ["What if a cat does not eat?", "What if a cat doesn't eat?"],
         ["Is not eating bad?", "Isn't eating bad?"],
