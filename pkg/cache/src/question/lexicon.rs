@@ -227,6 +227,10 @@ fn build() -> Words {
             add_phrase(&mut words, leaked(format!("{other} {noun}")), with);
         }
     }
+    for noun in phrases::STATES.split_whitespace() {
+        let with = Rewrite::new(leaked(format!("an earlier {noun}")));
+        add_phrase(&mut words, leaked(format!("a previous {noun}")), with);
+    }
     for &(canon, verbs, nouns) in phrases::LIGHT_VERBS {
         for noun in nouns.split_whitespace() {
             let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };

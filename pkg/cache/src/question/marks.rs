@@ -112,6 +112,25 @@ pub(super) const SOLD: Mark = 1 << 29;
 /// A document or program: what is worked on is in it.
 pub(super) const DOCUMENT: Mark = 1 << 38;
 
+/// A device or service that one handles as anybody does.
+pub(super) const DEVICE: Mark = 1 << 39;
+/// A verb for what is done to a device or service that is there already.
+pub(super) const HANDLES: Mark = 1 << 42;
+/// A setting that is on or off.
+pub(super) const SETTING: Mark = 1 << 43;
+/// A value that programs hold several of, or several in.
+pub(super) const DATA: Mark = 1 << 45;
+/// A verb for what a program does to such a value.
+pub(super) const ARRANGES: Mark = 1 << 49;
+/// if, whether.
+pub(super) const WHETHER: Mark = 1 << 56;
+/// claim.
+pub(super) const CLAIM: Mark = 1 << 61;
+/// available.
+pub(super) const AVAILABLE: Mark = 1 << 62;
+/// What every country has one of.
+pub(super) const COUNTRY_HAS: Mark = 1 << 63;
+
 /// cost.
 pub(super) const COSTS: Mark = 1 << 54;
 /// far, distance.
@@ -248,9 +267,31 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     ),
     (
         DOCUMENT,
-        "spreadsheet document settings app editor browser terminal menu file script workbook ide shell console database \
+        "spreadsheet document settings app editor browser menu script workbook ide database \
          notebook",
     ),
+    (
+        DEVICE,
+        "router modem printer scanner laptop computer pc tablet phone smartphone browser firewall client webcam keyboard headset \
+         headphones tv dishwasher machine fridge freezer oven microwave kettle thermostat subscription membership reservation \
+         booking",
+    ),
+    (
+        HANDLES,
+        "reset restart reboot update configure connect disconnect clean repair fix uninstall cancel renew pause calibrate descale \
+         defrost turn switch",
+    ),
+    (
+        SETTING,
+        "notifications cookies bluetooth wifi two-factor-authentication autofill autocorrect autosave autoplay autocomplete \
+         subtitles captions encryption macros popups mode",
+    ),
+    (DATA, "list array string dictionary dict set tuple map hashmap vector slice"),
+    (ARRANGES, "reverse sort copy filter shuffle merge split print"),
+    (WHETHER, "if whether"),
+    (CLAIM, "claim"),
+    (AVAILABLE, "available"),
+    (COUNTRY_HAS, "capital city population currency climate flag gdp area president king chancellor emperor"),
     (OTHER_VERB, "purchase begin obtain"),
     (DISTANCE, "how-far distance"),
     (THERE, "there have"),

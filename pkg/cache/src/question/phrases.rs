@@ -69,6 +69,9 @@ pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
     ("make", "take", "decision"),
 ];
 
+/// What has states in a row, of which an earlier one is a previous one; "the previous" is the last of them.
+pub(super) const STATES: &str = "version release build revision commit snapshot backup deployment";
+
 /// Phrases that are one thing in any question, as `(phrase, replacement)`, in lower case, words apart by single spaces.
 pub(super) const COMPOUNDS: &[(&str, &str)] = &[
     // Words that belong together.
@@ -137,6 +140,11 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("if we fail to", "if we do n't"),
     ("if you fail to", "if you do n't"),
     ("if they fail to", "if they do n't"),
+    // Where something can be had, it is had.
+    ("where do i find", "where can i find"),
+    ("where do i buy", "where can i buy"),
+    ("where do i get", "where can i get"),
+    ("where do i download", "where can i download"),
     // Whom one asks is whom one should ask.
     ("who should i contact", "who do i contact"),
     ("who should i call", "who do i call"),

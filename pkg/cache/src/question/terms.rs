@@ -76,7 +76,7 @@ impl Features {
     ///
     /// # Errors
     /// [`Ineligible::Empty`] if nothing is asked about.
-    pub(super) fn of(tokens: &[Token<'_>], about_words: bool) -> Result<Self, Ineligible> {
+    pub(super) fn of(tokens: &[Token<'_>], about_words: bool, volatile: bool) -> Result<Self, Ineligible> {
         let mut all = Collector {
             terms: Vec::with_capacity(tokens.len() + 2),
             sums: [0; CLASSES],
@@ -103,12 +103,22 @@ impl Features {
         if !all.terms.iter().any(|term| content(term) || valued(term)) {
             return Err(Ineligible::Empty);
         }
+        if volatile {
+            // Kept for a short time, so it never answers from what is kept longer.
+            all.digest(Class::Tense, "now");
+        }
         Ok(Self {
             same_words: Sha256::digest(&all.exact).into(),
             terms: all.terms.into_boxed_slice(),
             sums: all.sums,
             bucket: all.bucket,
         })
+    }
+
+    /// The features of a text that is compared as a whole.
+    pub(super) fn verbatim(text: &str) -> Self {
+        let same_words: [u8; 32] = Sha256::new_with_prefix("verbatim ").chain_update(text).finalize().into();
+        Self { terms: Box::default(), sums: [0; CLASSES], same_words, bucket: fnv(1, &same_words) }
     }
 }
 

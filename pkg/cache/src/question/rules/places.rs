@@ -8,6 +8,12 @@ use super::super::token::Token;
 
 /// "is there a pool at the hotel" → "does the hotel have a pool".
 pub(super) fn has(tokens: &mut Vec<Token<'_>>) {
+    there(tokens);
+    swims(tokens);
+}
+
+/// What is there is had.
+fn there(tokens: &mut Vec<Token<'_>>) {
     if !super::begins(tokens, &["is", "there"]) || !super::one_clause(tokens) {
         return;
     }
@@ -35,6 +41,28 @@ pub(super) fn has(tokens: &mut Vec<Token<'_>>) {
             last.ends = ends;
         }
         *tokens = asked;
+    }
+}
+
+/// "is wifi available on the train" → "is there wifi on the train". Of a room or a doctor there may be one that is taken.
+pub(super) fn available(tokens: &mut Vec<Token<'_>>) {
+    let [is, thing, available, place, ..] = tokens.as_slice() else { return };
+    let offered = thing.is_any(&["wifi", "internet", "broadband"]) && available.is("available") && !available.ends;
+    if is.is("is") && offered && place.is_any(&["in", "at", "on"]) && super::one_clause(tokens) {
+        tokens.remove(2);
+        tokens.insert(1, Token::known("there"));
+    }
+}
+
+/// A pool that a place to stay has is one to swim in.
+fn swims(tokens: &mut Vec<Token<'_>>) {
+    let Some(at) = tokens.len().checked_sub(4) else { return };
+    let [have, article, swimming, pool] = &tokens[at..] else { return };
+    let stays = ["hotel", "resort", "campsite", "villa", "motel", "hostel"];
+    let place = at.checked_sub(1).is_some_and(|before| tokens[before].is_any(&stays));
+    if place && have.is("have") && article.is("a") && swimming.is("swimming") && pool.is("pool") && tokens[0].is("does")
+    {
+        tokens.remove(at + 2);
     }
 }
 
