@@ -76,7 +76,6 @@ pub(super) const NEAR: &[(&str, &str)] = &[
     ("gift", "present"),
     ("illness", "sickness"),
     ("goal", "aim"),
-    ("children", "kids"),
     ("choose", "select"),
     ("happen", "occur"),
     ("respond", "reply"),

@@ -468,6 +468,7 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
         || (symbol && !starts_sentence && !known())
         || (unit
             && (part.ends_with('b')
+                || part.starts_with('M') && matches!(part, "Mg" | "MG" | "Ml" | "ML" | "Ms" | "MS")
                 || lexicon::unit(&lower(part)).is_none() && !known() && !matches!(part, "AM" | "PM")))
 }
 

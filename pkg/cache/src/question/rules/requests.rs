@@ -27,7 +27,7 @@ pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
 /// Drops the asker from a request: "for me" and "to me" at its end, "me" behind "write".
 fn addressed(tokens: &mut Vec<Token<'_>>) {
     let Some(first) = tokens.first() else { return };
-    if !first.is_any(&["list", "name", "give", "write", "explain", "describe", "summarize", "tell", "translate"]) {
+    if !first.is_any(&["list", "give", "write", "explain", "describe", "summarize", "tell", "translate"]) {
         return;
     }
     if let [_, .., relation, asker] = tokens.as_slice()
