@@ -273,7 +273,7 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (
         DEVICE,
         "router modem printer scanner laptop computer pc tablet phone smartphone browser firewall client webcam keyboard headset \
-         headphones tv dishwasher machine fridge freezer oven microwave kettle thermostat subscription membership reservation \
+         headphones tv television dishwasher machine fridge refrigerator freezer oven microwave kettle thermostat subscription membership reservation \
          booking",
     ),
     (
