@@ -14,7 +14,8 @@ use http::Method;
 use http::uri::PathAndQuery;
 use sha2::{Digest, Sha256};
 use signet_cache::{
-    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared, Question, Stored,
+    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared,
+    Question, Stored,
 };
 use signet_lineage::{CacheFacts, Outcome, Relation};
 use signet_openai::{BadRequest, ChatRequest, EmbeddingsRequest};
