@@ -105,6 +105,13 @@ pub struct Prepared {
     meaning: Meaning,
 }
 
+impl Prepared {
+    /// Whether the answer changes within hours or days.
+    pub fn volatile(&self) -> bool {
+        self.question.volatile()
+    }
+}
+
 /// What the vector tier knows of a question.
 #[derive(Debug, Clone)]
 enum Meaning {
@@ -112,7 +119,7 @@ enum Meaning {
     /// Not embedded: in its place nothing was held that it could be near to. Many questions stay alone in theirs for good,
     /// those with a ticket number for instance.
     Alone(Arc<str>),
-    /// The encoder failed, or was not asked.
+    /// The encoder failed or was not asked, or only the same words may serve.
     Unknown,
 }
 
@@ -215,6 +222,9 @@ impl Semantic {
     /// The reason why the text may not be judged.
     pub async fn prepare(&self, partition: &Partition, text: &str) -> Result<Prepared, &'static str> {
         let mut prepared = Prepared::read(partition, text)?;
+        if prepared.question.strict() {
+            return Ok(prepared);
+        }
         prepared.meaning = match &self.vectors {
             // What it could be near to may be another replica's.
             Vectors::Shared(_) => self.embed(text).await.map_or(Meaning::Unknown, Meaning::Vector),

@@ -15,7 +15,8 @@ use http::Method;
 use http::uri::PathAndQuery;
 use sha2::{Digest, Sha256};
 use signet_cache::{
-    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Question, Stored,
+    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared,
+    Question, Stored,
 };
 use signet_lineage::{CacheFacts, Outcome, Relation};
 use signet_openai::{BadRequest, ChatRequest, EmbeddingsRequest};
@@ -490,8 +491,8 @@ fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss
         return None;
     }
     let config = pipeline.parts.cache.config();
-    // What is ready for the semantic layer was read already, and is not about now.
-    let volatile = || miss.prepared.is_none() && Question::is_volatile(plan.text);
+    // What is ready for the semantic layer was read already.
+    let volatile = || miss.prepared.as_ref().map_or_else(|| Question::is_volatile(plan.text), Prepared::volatile);
     let usual = || if volatile() { config.volatile_ttl.min(config.ttl) } else { config.ttl };
     let ttl = plan.controls.ttl.unwrap_or_else(usual).min(config.ttl_max);
     let question = plan.question.ok().map(str::to_owned).zip(miss.prepared);

@@ -371,10 +371,39 @@ async fn a_question_that_leaves_before_it_was_embedded_leaves_nothing() {
 #[tokio::test]
 async fn a_question_that_may_not_be_judged_is_not_prepared_and_the_reason_is_given() {
     let (layer, home) = (Layer::new(), partition(1, ""));
-    for text in ["And in Paris?", "", "What is the weather today?", &"How do I poach an egg? ".repeat(100)] {
+    for text in ["And in Paris?", "", "Where is my parcel?", "Cancel the order"] {
         let reason = layer.semantic.prepare(&home, text).await.expect_err("not eligible");
         assert_eq!(Question::read(text).expect_err("not eligible").as_str(), reason);
     }
+}
+
+#[tokio::test]
+async fn a_question_about_now_is_served_to_the_same_words_only_and_until_it_expires() {
+    let (layer, home) = (Layer::new(), partition(1, ""));
+    let (asked, again) = ("What is the weather in Rome today?", "so what's the weather in Rome today");
+    let prepared = layer.prepare(&home, asked).await;
+    assert!(prepared.volatile());
+    let key = CacheKey::derive(&home, asked.as_bytes());
+    layer.semantic.insert(id(1), key, NOW + 60_000, prepared);
+    let again = layer.prepare(&home, again).await;
+    for (now, served) in [(NOW, Some(key)), (NOW + 59_999, Some(key)), (NOW + 60_000, None)] {
+        assert_eq!(layer.semantic.decide(&again, None, now).await.0, served, "{now}");
+    }
+    assert!(layer.index.is_empty() && layer.semantic.waiting() == 0, "no vector may find it");
+    assert!(!layer.prepare(&home, POACH).await.volatile());
+}
+
+#[tokio::test]
+async fn a_text_too_long_to_be_judged_is_served_to_itself_apart_from_outer_white_space() {
+    let (layer, home) = (Layer::new(), partition(1, ""));
+    let long = "How do I poach an egg? ".repeat(100);
+    let prepared = layer.prepare(&home, &long).await;
+    let key = CacheKey::derive(&home, long.as_bytes());
+    layer.semantic.insert(id(1), key, NOW + HOUR_MS, prepared);
+    let (found, decision) = layer.ask(&home, &format!("\n{}\n", long.trim())).await;
+    assert_eq!((found, decision.tier), (Some(key), Some("same-words")));
+    assert!(!layer.knows(&home, &long.replacen("an egg", "an  egg", 1)).await);
+    assert!(layer.index.is_empty() && layer.semantic.waiting() == 0, "no vector may find it");
 }
 
 #[tokio::test]
