@@ -22,7 +22,7 @@ pub use key::{CacheKey, Partition, PartitionParts};
 pub use keyring::{Keyring, TenantKeys};
 pub use ports::{
     EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, LabelStore, Neighbour, Notice, NoticeStore,
-    Place, StoreFault, VectorIndex,
+    Place, Rescorer, StoreFault, VectorIndex,
 };
 pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
 pub use seal::{SealFault, SealKey};
