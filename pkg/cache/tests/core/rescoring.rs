@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 
 /// Near synonyms in [`POACH`]: they pass every gate.
 const STORE: &str = "How do I poach an egg in a store?";
-const EGGS: [&str; 4] = [
-    "How do I poach an egg in a large shop?",
-    "How do I poach an egg in a big shop?",
-    "How do I poach an egg in a large store?",
-    "How do I poach an egg in a big store?",
+const MISTAKES: [&str; 5] = [
+    "How do I report a mistake by a company at a shop?",
+    "How do I report an error by a company at a shop?",
+    "How do I report a mistake by a firm at a shop?",
+    "How do I report a mistake by a company at a store?",
+    "How do I report an error by a firm at a store?",
 ];
 
 /// Scores that a test writes down, and what was asked.
@@ -115,15 +116,27 @@ async fn a_candidate_that_a_gate_refuses_is_never_scored() {
 async fn the_best_score_wins_and_of_equal_ones_the_nearer() {
     for (scores, best) in [([0.93, 0.96, 0.95], 1), ([0.96, 0.95, 0.96], 0), ([0.91, 0.92, 0.93], 2)] {
         let near = [0.9, 0.85, 0.8];
-        let texts: Vec<_> = (0..3).map(|n| (EGGS[n], near[n], Some(scores[n]))).collect();
-        let layer = Layer::new(&[&texts[..], &[(EGGS[3], 1.0, None)]].concat());
+        let texts: Vec<_> = (0..3).map(|n| (MISTAKES[n], near[n], Some(scores[n]))).collect();
+        let layer = Layer::new(&[&texts[..], &[(MISTAKES[4], 1.0, None)]].concat());
         let mut keys = Vec::new();
-        for (n, text) in (1..).zip(&EGGS[..3]) {
+        for (n, text) in (1..).zip(&MISTAKES[..3]) {
             keys.push(layer.learn(n, text).await);
         }
-        let (found, decision) = layer.ask(EGGS[3]).await;
+        let (found, decision) = layer.ask(MISTAKES[4]).await;
         assert_eq!((found, decision.similarity), (Some(keys[best]), Some(scores[best])));
     }
+}
+
+#[tokio::test]
+async fn the_nearest_three_are_scored() {
+    let near = [0.8, 0.9, 0.75, 0.95];
+    let texts: Vec<_> = (0..4).map(|n| (MISTAKES[n], near[n], Some(0.5))).collect();
+    let layer = Layer::new(&[&texts[..], &[(MISTAKES[4], 1.0, None)]].concat());
+    for (n, text) in (1..).zip(&MISTAKES[..4]) {
+        layer.learn(n, text).await;
+    }
+    assert_eq!(layer.ask(MISTAKES[4]).await.0, None);
+    assert_eq!(layer.scored(), [MISTAKES[3], MISTAKES[1], MISTAKES[0]]);
 }
 
 #[tokio::test]
