@@ -163,6 +163,10 @@ pub struct Semantic {
     pub similarity_lowest: f32,
     /// What turns text into vectors.
     pub encoder: Encoder,
+    /// Where the file of [`Encoder::MiniLm`] is.
+    pub model_dir: PathBuf,
+    /// How long [`Encoder::MiniLm`] may take before the lookup is a miss.
+    pub rescore_deadline: Duration,
 }
 
 /// Whether semantic hits are served. The later, the less strict.
@@ -181,6 +185,8 @@ pub enum SemanticMode {
 pub enum Encoder {
     /// The table in the binary.
     Embedded,
+    /// The same, and all-MiniLM-L6-v2 for a second look at what it finds.
+    MiniLm,
     /// An OpenAI-compatible embeddings endpoint.
     Endpoint {
         /// The base URL; `/embeddings` is appended.

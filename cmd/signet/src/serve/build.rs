@@ -1,12 +1,13 @@
 //! From a valid configuration to the parts of a gateway.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use signet_cache::{
     Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, Trust, TrustPolicy, UNIT,
 };
 use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
+use signet_minilm::{MiniLm, Rescoring, source};
 use signet_pipeline::{
     AuthMode, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, Voice,
 };
@@ -18,7 +19,9 @@ use signet_telemetry::Metrics;
 use signet_types::{Clock, ModelName};
 use signet_vector::{FlatIndex, StaticEncoder};
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Raised when the rules that make cache keys change, so that an old entry is never found under a new meaning.
 const POLICY_GENERATION: u64 = 1;
@@ -85,9 +88,14 @@ pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>
     Recorder::new(log, signer, voice, common.clock.clone(), common.metrics.clone())
 }
 
-pub(crate) fn cache(config: &Config, shared: Option<Arc<RedisExactStore>>, keys: Arc<Keyring>) -> Result<Cache> {
+pub(crate) fn cache(
+    config: &Config,
+    shared: Option<Arc<RedisExactStore>>,
+    keys: Arc<Keyring>,
+    rescoring: Option<Arc<Rescoring>>,
+) -> Result<Cache> {
     let shared = shared.map(|store| store as Arc<dyn ExactStore>);
-    Ok(Cache::new(exact_settings(config), shared, semantic(config)?, keys))
+    Ok(Cache::new(exact_settings(config), shared, semantic(config, rescoring)?, keys))
 }
 
 pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
@@ -100,7 +108,7 @@ pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
     }
 }
 
-fn semantic(config: &Config) -> Result<Option<Semantic>> {
+fn semantic(config: &Config, rescoring: Option<Arc<Rescoring>>) -> Result<Option<Semantic>> {
     let settings = semantic_settings(config);
     if settings.mode == Mode::Off {
         return Ok(None);
@@ -108,7 +116,34 @@ fn semantic(config: &Config) -> Result<Option<Semantic>> {
     let index = Arc::new(FlatIndex::new(settings.max_entries));
     // Builds the word lists now, so that the first request does not.
     drop(Question::read("What is a cache?"));
-    Ok(Some(Semantic::new(settings, embedder(config)?, index)))
+    let layer = Semantic::new(settings, embedder(config)?, index);
+    Ok(Some(match rescoring {
+        Some(rescoring) => layer.rescored(rescoring),
+        None => layer,
+    }))
+}
+
+/// Where the optional encoder's file is.
+pub(crate) fn model_file(config: &Config) -> PathBuf {
+    config.semantic.model_dir.join(source::FILE_NAME)
+}
+
+/// Scoring by the optional encoder, if it is configured. It has no model yet, but there is a file to load it from.
+pub(crate) fn rescoring(config: &Config, deadline: Duration) -> Result<Option<Arc<Rescoring>>> {
+    if !matches!(config.semantic.encoder, Encoder::MiniLm) || config.semantic.mode == SemanticMode::Off {
+        return Ok(None);
+    }
+    let file = model_file(config);
+    if !file.is_file() {
+        bail!("semantic.encoder is \"minilm\", but there is no {}: run `signet model fetch`", file.display());
+    }
+    Ok(Some(Arc::new(Rescoring::new(deadline))))
+}
+
+/// The optional encoder's model.
+pub(crate) fn model(file: &Path) -> Result<MiniLm> {
+    let read = || Ok::<_, anyhow::Error>(MiniLm::read(&std::fs::read(file)?)?);
+    read().with_context(|| format!("{} cannot be used; run `signet model fetch`", file.display()))
 }
 
 const fn mode(configured: SemanticMode) -> Mode {
@@ -135,7 +170,7 @@ pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
 
 pub(crate) fn embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     match &config.semantic.encoder {
-        Encoder::Embedded => Ok(Arc::new(StaticEncoder::embedded())),
+        Encoder::Embedded | Encoder::MiniLm => Ok(Arc::new(StaticEncoder::embedded())),
         Encoder::Endpoint { base_url, model, api_key, timeout } => {
             let name = "semantic-embedder".parse().expect("a good name");
             let mut built = ProviderConfig::new(name, base_url.clone());
