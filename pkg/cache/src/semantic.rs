@@ -308,12 +308,13 @@ impl Semantic {
             return None;
         }
         decision.similarity = None; // the first encoder's says nothing on the second one's scale
-        let stored: Vec<_> = passed.iter().map(|candidate| (candidate.id, candidate.text.clone())).collect();
-        let scored = rescorer.rescore(asked, &stored).await;
-        let scores = scored.inspect_err(|fault| tracing::debug!(%fault, "candidates were not scored")).ok()?;
+        let shown: Vec<_> = passed.iter().map(|candidate| (candidate.id, candidate.text.clone())).collect();
+        let answer = rescorer.rescore(asked, &shown).await;
+        let scores = answer.inspect_err(|fault| tracing::debug!(%fault, "candidates were not scored")).ok()?;
         // Of equals the nearer one by the first encoder, which comes first.
-        let scored = passed.iter().zip(scores).rev().max_by(|(_, one), (_, other)| one.total_cmp(other));
-        let (best, score) = scored.filter(|(_, score)| score.is_finite())?;
+        let pairs = passed.iter().zip(scores).rev();
+        let best = pairs.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let (best, score) = best.filter(|(_, score)| score.is_finite())?;
         decision.similarity = Some(score);
         // It may have left while it was scored.
         let holds = || self.state.read().by_id.get(&best.id).is_some_and(|held| held.key == best.key);

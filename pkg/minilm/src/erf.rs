@@ -4,15 +4,8 @@
 /// (the coefficients are those of Eigen 3.3, `generic_fast_erf_float`). Without a branch, so that a row of them is computed
 /// side by side.
 pub(crate) fn erf(x: f32) -> f32 {
-    const ABOVE: [f32; 7] = [
-        -2.726_142e-10,
-        2.770_681_4e-8,
-        -2.101_024e-6,
-        -5.692_506_3e-5,
-        -7.349_906e-4,
-        -2.954_6e-3,
-        -1.609_603_3e-2,
-    ];
+    const ABOVE: [f32; 7] =
+        [-2.726_142e-10, 2.770_681_4e-8, -2.101_024e-6, -5.692_506_3e-5, -7.349_906e-4, -2.954_6e-3, -1.609_603_3e-2];
     const BELOW: [f32; 5] = [-1.456_607_2e-5, -2.133_740_6e-4, -1.682_827e-3, -7.373_329e-3, -1.426_473_9e-2];
     let x = x.clamp(-4.0, 4.0);
     let square = x * x;

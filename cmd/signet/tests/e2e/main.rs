@@ -19,6 +19,7 @@ mod keeper;
 mod large;
 mod limits;
 mod lineage;
+mod model;
 mod postgres;
 mod process;
 mod providers;
