@@ -174,5 +174,7 @@ fn softmax(scores: &mut [f32], scale: f32) {
         *score = ((*score - highest) * scale).exp();
         sum += *score;
     }
-    scores.iter_mut().for_each(|score| *score /= sum);
+    for score in scores {
+        *score /= sum;
+    }
 }

@@ -71,10 +71,8 @@ impl MiniLm {
     pub fn parse(bytes: &[u8]) -> Result<Self, ModelFault> {
         let weights = Weights::open(bytes)?;
         let heads = number(bytes, "heads")?;
-        let vocab = weights.bytes("vocab")?;
-        let tokens = vocab.iter().filter(|&&byte| byte == b'\n').count();
-        let words = WordPieces::parse(vocab)?;
-        let embeddings = Embeddings::read(&weights, tokens)?;
+        let words = WordPieces::parse(weights.bytes("vocab")?)?;
+        let embeddings = Embeddings::read(&weights, words.count())?;
         if !embeddings.size().is_multiple_of(heads) {
             return Err(ModelFault::Metadata("heads"));
         }

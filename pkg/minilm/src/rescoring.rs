@@ -75,7 +75,7 @@ impl Rescorer for Rescoring {
         let gone = Arc::new(AtomicBool::new(false));
         let _leaving = Leaving(gone.clone());
         let work = Work { encode, kept: self.kept.clone(), asked: asked.clone(), stored: stored.to_vec(), gone };
-        let scored = async {
+        let scoring = async {
             let permit = self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
             let run = move || {
                 let scores = work.run();
@@ -84,7 +84,7 @@ impl Rescorer for Rescoring {
             };
             tokio::task::spawn_blocking(run).await
         };
-        match timeout(self.deadline, scored).await {
+        match timeout(self.deadline, scoring).await {
             Ok(Ok(scores)) => scores,
             Ok(Err(broken)) => Err(EmbedFault(broken.to_string())),
             Err(_) => Err(EmbedFault(format!("no scores within {:?}", self.deadline))),

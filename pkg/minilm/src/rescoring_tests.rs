@@ -33,10 +33,10 @@ struct Held {
 impl Held {
     fn new(deadline: Duration) -> Self {
         let rescoring = Arc::new(Rescoring::with_permits(deadline, 1));
-        let ((begin, begun), (go, gate)) = (channel(), channel());
+        let ((tell, begun), (go, gate)) = (channel(), channel());
         let gate = Mutex::new(gate);
         rescoring.encode_with(move |text| {
-            drop(begin.send(text.to_owned()));
+            drop(tell.send(text.to_owned()));
             let _let = gate.lock().expect("no test panics with the gate").recv();
             Ok(vector(text))
         });

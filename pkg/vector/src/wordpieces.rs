@@ -12,6 +12,7 @@ use crate::vocab::{Position, Vocab};
 pub struct WordPieces {
     vocab: Vocab,
     text: Vec<u8>,
+    count: usize,
 }
 
 impl WordPieces {
@@ -20,8 +21,13 @@ impl WordPieces {
     /// # Errors
     /// It is no list of different tokens.
     pub fn parse(text: Vec<u8>) -> Result<Self, TableFault> {
-        let lines = text.strip_suffix(b"\n").unwrap_or(&text).split(|&byte| byte == b'\n').count();
-        Ok(Self { vocab: Vocab::parse(&text, lines)?, text })
+        let count = text.strip_suffix(b"\n").unwrap_or(&text).split(|&byte| byte == b'\n').count();
+        Ok(Self { vocab: Vocab::parse(&text, count)?, text, count })
+    }
+
+    /// How many tokens there are; every number is under it.
+    pub const fn count(&self) -> usize {
+        self.count
     }
 
     /// The numbers of the pieces of `text`, in order; at least one.
@@ -50,7 +56,7 @@ mod tests {
     fn pieces_have_the_numbers_of_their_lines() {
         assert_eq!(words().pieces("However, how").err(), Some(EncodeFault::UnknownWord), "there is no comma");
         assert_eq!(words().pieces("However how?"), Ok(vec![1, 2, 1, 3]));
-        assert_eq!((words().number("[CLS]"), words().number("ever")), (Some(0), None));
+        assert_eq!((words().number("[CLS]"), words().number("ever"), words().count()), (Some(0), None, 4));
     }
 
     #[test]
