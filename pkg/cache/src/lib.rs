@@ -27,7 +27,7 @@ pub use key::{CacheKey, Partition, PartitionParts};
 pub use keyring::{Keyring, TenantKeys};
 pub use ports::{
     EmbedFault, Embedder, EntryRow, EntryStore, ExactStore, KeyStore, LabelStore, Near, Nearest, Neighbour, Notice,
-    NoticeStore, Place, SharedIndex, StoreFault, VectorIndex, VectorRow,
+    NoticeStore, Place, Rescorer, SharedIndex, StoreFault, VectorIndex, VectorRow,
 };
 pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
 pub use seal::{SealFault, SealKey, epoch_of};

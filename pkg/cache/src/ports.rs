@@ -147,6 +147,18 @@ pub trait Embedder: Send + Sync + 'static {
     async fn embed(&self, text: &str) -> Result<Arc<[f32]>, EmbedFault>;
 }
 
+/// A second look at candidates, slower and better than the first: similarities of whole texts.
+#[async_trait]
+pub trait Rescorer: Send + Sync + 'static {
+    /// Identifies weights and tokeniser; part of the encoder's identity.
+    fn id(&self) -> &str;
+    /// The cosine similarity of `asked` with each stored question, in their order. It keeps a deadline of its own: being late
+    /// is a fault as any other. What it makes of stored questions it may keep, under their ids, until [`Rescorer::forget`].
+    async fn rescore(&self, asked: &Arc<str>, stored: &[(EntryId, Arc<str>)]) -> Result<Vec<f32>, EmbedFault>;
+    /// A stored question is gone.
+    fn forget(&self, id: EntryId);
+}
+
 /// Where a vector lies: neighbours are searched inside one place only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {

@@ -3,10 +3,13 @@
 //! Two tiers, each of which may only say "no" to the next: the same words in the same order class, then the nearest
 //! vectors at or over the floor. A candidate of either tier must pass every gate. The layer holds questions and keys, not
 //! answers: the answer is fetched from the exact layer, so its memory stays within that layer's budget.
+//!
+//! With a rescorer the vector tier looks wider, and what passes every gate is scored again; that score is held against the
+//! floor. What the gates refuse is never scored.
 
 use crate::gates;
 use crate::key::{CacheKey, Partition};
-use crate::ports::{Embedder, Place, VectorIndex};
+use crate::ports::{Embedder, Neighbour, Place, Rescorer, VectorIndex};
 use crate::question::{Ineligible, Question};
 use crate::shared::{Findable, SharedSearch, name_digest};
 use parking_lot::RwLock;
@@ -21,6 +24,11 @@ type Map<K, V> = std::collections::HashMap<K, V, ahash::RandomState>;
 /// Neighbours that are shown to the gates; the next ones are less similar and were refused for a reason that is likely
 /// to hold for them too.
 const CANDIDATES: usize = 8;
+/// Similarity by the first encoder from which a candidate is worth a second look. Of the pairs that the second one puts over
+/// 0.92, one in seventy lies under it.
+const RESCORE_FROM: f32 = 0.7;
+/// Candidates that are scored again, the nearest of those that pass: each may cost milliseconds.
+const RESCORED: usize = 3;
 
 /// Whether semantic hits are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +70,7 @@ pub struct SemanticConfig {
 pub struct Decision {
     /// `same-words` or `vector` where a candidate passed and its answer could still be had.
     pub tier: Option<&'static str>,
-    /// Similarity of the best candidate, passed or refused.
+    /// Similarity of the best candidate, passed or refused; where there is a rescorer, what passed has its score.
     pub similarity: Option<f32>,
     /// Where that candidate's answer is kept.
     pub candidate: Option<CacheKey>,
@@ -103,6 +111,8 @@ pub struct Prepared {
     words: Words,
     place: Place,
     meaning: Meaning,
+    /// Kept only where there is a rescorer.
+    text: Option<Arc<str>>,
 }
 
 impl Prepared {
@@ -130,6 +140,14 @@ struct Held {
     key: CacheKey,
     expires_ms: u64,
     age: u64,
+    text: Option<Arc<str>>,
+}
+
+/// A candidate that every gate passed.
+struct Passed {
+    id: EntryId,
+    key: CacheKey,
+    text: Arc<str>,
 }
 
 /// The questions held in one place.
@@ -165,6 +183,7 @@ pub struct Semantic {
     config: SemanticConfig,
     embedder: Arc<dyn Embedder>,
     vectors: Vectors,
+    rescorer: Option<Arc<dyn Rescorer>>,
     encoder: Arc<str>,
     state: RwLock<State>,
 }
@@ -182,7 +201,7 @@ impl Semantic {
 
     fn with(config: SemanticConfig, embedder: Arc<dyn Embedder>, vectors: Vectors) -> Self {
         let encoder = embedder.id().into();
-        Self { config, embedder, vectors, encoder, state: RwLock::default() }
+        Self { config, embedder, vectors, rescorer: None, encoder, state: RwLock::default() }
     }
 
     /// The shared search, where there is one.
@@ -200,12 +219,20 @@ impl Semantic {
         Some(Findable::new(prepared.place, vector.clone(), self.encoder.clone()))
     }
 
+    /// The same with a second look at what passes the gates; the floor is then one of `rescorer`'s scale. Not for a shared
+    /// index, whose candidates may be of no entry that is held here.
+    #[must_use]
+    pub fn rescored(self, rescorer: Arc<dyn Rescorer>) -> Self {
+        let encoder = format!("{}+{}", self.embedder.id(), rescorer.id()).into();
+        Self { rescorer: Some(rescorer), encoder, ..self }
+    }
+
     /// Its settings.
     pub const fn config(&self) -> &SemanticConfig {
         &self.config
     }
 
-    /// The encoder's identity.
+    /// The encoder's identity, and the rescorer's behind it.
     pub fn encoder(&self) -> &str {
         &self.encoder
     }
@@ -225,6 +252,7 @@ impl Semantic {
         if prepared.question.strict() {
             return Ok(prepared);
         }
+        prepared.text = self.rescorer.is_some().then(|| text.into());
         prepared.meaning = match &self.vectors {
             // What it could be near to may be another replica's.
             Vectors::Shared(_) => self.embed(text).await.map_or(Meaning::Unknown, Meaning::Vector),
@@ -329,6 +357,11 @@ impl Semantic {
                 return judged.map(|candidate| candidate.key);
             }
         };
+        if let (Some(rescorer), Some(text)) = (&self.rescorer, &asked.text) {
+            let near = index.nearest(&asked.place, vector, CANDIDATES, RESCORE_FROM).await;
+            let passed = self.passing(asked, near, now_ms, decision);
+            return self.best_scored(&**rescorer, text, passed, floor, decision).await;
+        }
         let near = index.nearest(&asked.place, vector, CANDIDATES, floor).await;
         let state = self.state.read();
         for neighbour in near {
@@ -339,6 +372,47 @@ impl Semantic {
             }
         }
         None
+    }
+
+    /// The nearest of `near` that pass every gate.
+    fn passing(&self, asked: &Prepared, near: Vec<Neighbour>, now_ms: u64, decision: &mut Decision) -> Vec<Passed> {
+        let state = self.state.read();
+        let pass = |neighbour: Neighbour| {
+            let held = state.by_id.get(&neighbour.id)?;
+            let key = judge_held(asked, held, neighbour.similarity, now_ms, decision)?;
+            Some(Passed { id: neighbour.id, key, text: held.text.clone()? })
+        };
+        near.into_iter().filter_map(pass).take(RESCORED).collect()
+    }
+
+    /// The candidate that scores best, if it does so at or over `floor`. Without scores there is none.
+    async fn best_scored(
+        &self,
+        rescorer: &dyn Rescorer,
+        asked: &Arc<str>,
+        passed: Vec<Passed>,
+        floor: f32,
+        decision: &mut Decision,
+    ) -> Option<CacheKey> {
+        if passed.is_empty() {
+            return None;
+        }
+        decision.similarity = None; // the first encoder's says nothing on the second one's scale
+        let shown: Vec<_> = passed.iter().map(|candidate| (candidate.id, candidate.text.clone())).collect();
+        let answer = rescorer.rescore(asked, &shown).await;
+        let scores = answer.inspect_err(|fault| tracing::debug!(%fault, "candidates were not scored")).ok()?;
+        // Of equals the nearer one by the first encoder, which comes first.
+        let pairs = passed.iter().zip(scores).rev();
+        let best = pairs.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let (best, score) = best.filter(|(_, score)| score.is_finite())?;
+        (decision.similarity, decision.candidate) = (Some(score), Some(best.key));
+        // It may have left while it was scored.
+        let holds = || self.state.read().by_id.get(&best.id).is_some_and(|held| held.key == best.key);
+        if score < floor || !holds() {
+            return None;
+        }
+        decision.tier = Some("vector");
+        Some(best.key)
     }
 
     /// Makes an answered question findable. An older question of the same words in the same partition gives way.
@@ -384,6 +458,9 @@ impl Semantic {
     fn drop_held(&self, state: &mut State, id: EntryId) {
         if let (Some(place), Vectors::Local(index)) = (state.forget(id), &self.vectors) {
             index.remove(&place, id);
+            if let Some(rescorer) = &self.rescorer {
+                rescorer.forget(id);
+            }
         }
     }
 
@@ -438,7 +515,7 @@ impl Prepared {
         let question = Question::read(text).map_err(Ineligible::as_str)?;
         let words = (*partition.as_bytes(), question.same_words());
         let place = Place { partition: *partition, bucket: question.bucket() };
-        Ok(Self { question: Arc::new(question), words, place, meaning: Meaning::Unknown })
+        Ok(Self { question: Arc::new(question), words, place, meaning: Meaning::Unknown, text: None })
     }
 }
 
@@ -463,11 +540,11 @@ impl State {
     fn add(&mut self, id: EntryId, key: CacheKey, expires_ms: u64, prepared: Prepared) {
         let age = self.insertions;
         self.insertions += 1;
-        let Prepared { question, words, place, meaning: _ } = prepared;
+        let Prepared { question, words, place, meaning: _, text } = prepared;
         self.by_words.insert(words, id);
         self.change_share(place.partition.tenant(), |held| held.insert(age, id));
         self.places.entry(place).or_default().held += 1;
-        self.by_id.insert(id, Held { question, words, place, key, expires_ms, age });
+        self.by_id.insert(id, Held { question, words, place, key, expires_ms, age, text });
     }
 
     fn forget(&mut self, id: EntryId) -> Option<Place> {

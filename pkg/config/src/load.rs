@@ -33,6 +33,8 @@ const GIB: u64 = 1 << 30;
 const PIB: u64 = 1 << 50;
 /// Similarity that the embedded encoder was measured to need.
 const EMBEDDED_SIMILARITY: f32 = 0.97;
+/// The same for all-MiniLM-L6-v2 behind it.
+const MINILM_SIMILARITY: f32 = 0.97;
 
 /// What was given on the command line; it stands over everything else.
 #[derive(Debug, Clone, Default)]
@@ -260,12 +262,22 @@ fn semantic(mut section: Section<'_>) -> Semantic {
     if embedder.is_some() && section.has("encoder") {
         section.fault("encoder", "cannot be set together with [semantic.embedder]");
     }
-    section.choice("encoder", &[("embedded", Some(()))]);
+    let minilm = section.choice("encoder", &[("embedded", Some(false)), ("minilm", Some(true))]);
+    if minilm && backend == Backend::Pgvector {
+        section.fault(
+            "encoder",
+            "is \"minilm\", which looks only at what this process holds: not with backend = \"pgvector\"",
+        );
+    }
+    let model_dir = section.path("model_dir", "model");
+    let rescore_deadline = Duration::from_millis(section.number("rescore_deadline_ms", 50, 1..=60_000));
     let (encoder, similarity_min) = match embedder {
         None => {
-            let similarity = similarity.unwrap_or(EMBEDDED_SIMILARITY);
+            let (encoder, usual) =
+                if minilm { (Encoder::MiniLm, MINILM_SIMILARITY) } else { (Encoder::Embedded, EMBEDDED_SIMILARITY) };
+            let similarity = similarity.unwrap_or(usual);
             section.reader.holds(&section.at("similarity_min"), &similarity);
-            (Encoder::Embedded, similarity)
+            (encoder, similarity)
         }
         Some(embedder) => {
             if similarity.is_none() {
@@ -289,6 +301,8 @@ fn semantic(mut section: Section<'_>) -> Semantic {
         similarity_lowest,
         encoder,
         questions,
+        model_dir,
+        rescore_deadline,
     }
 }
 

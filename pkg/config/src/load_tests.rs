@@ -64,8 +64,8 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \
          semantic.backend=memory semantic.encoder=embedded semantic.judge= semantic.max_entries=100000 \
-         semantic.max_false_share=0.01 semantic.mode=on semantic.question_log=off semantic.question_log_max_age_s=604800 \
-         semantic.question_log_max_bytes=16777216 semantic.question_log_share=0.01 semantic.sample_share=0.02 semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
+         semantic.max_false_share=0.01 semantic.mode=on semantic.model_dir=model semantic.question_log=off semantic.question_log_max_age_s=604800 \
+         semantic.question_log_max_bytes=16777216 semantic.question_log_share=0.01 semantic.rescore_deadline_ms=50 semantic.sample_share=0.02 semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
          server.max_connections=10000 server.max_response_bytes=67108864 server.shutdown_grace_s=30 server.trusted_proxies= store.url=sqlite://signet.db";
     let effective: Vec<String> = config.effective().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(effective.join(" "), expected);
@@ -231,6 +231,10 @@ fn values_that_contradict_each_other_are_faults() {
         (
             "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
             "model.0.similarity_min: is under semantic.similarity_min",
+        ),
+        (
+            "[semantic]\nbackend = 'pgvector'\nencoder = 'minilm'\n[store]\nurl = 'postgres://h/d'",
+            "semantic.encoder: is \"minilm\", which looks only at what this process holds",
         ),
         ("[semantic]\nbackend = 'pgvector'", "semantic.backend: is \"pgvector\", which needs store.url"),
         (
@@ -406,6 +410,18 @@ fn the_usual_key_is_sent_to_its_own_origin_only_unless_it_is_named() {
     assert!(!has_key("base_url = 'http://elsewhere/v1'"));
     assert!(has_key("base_url = 'http://elsewhere/v1'\napi_key_env = 'OPENAI_API_KEY'"));
     assert!(!has_key("api_key_env = ''"), "an empty name means no key");
+}
+
+#[test]
+fn the_second_look_has_its_model_in_the_data_folder_and_a_deadline() {
+    let semantic = good("[semantic]\nencoder = 'minilm'", &[("SIGNET_DATA", "/d")]).semantic;
+    assert!(matches!(semantic.encoder, Encoder::MiniLm));
+    assert_eq!((semantic.model_dir, semantic.rescore_deadline), ("/d/model".into(), Duration::from_millis(50)));
+    let text = "[semantic]\nencoder = 'minilm'\nmodel_dir = '/m'\nrescore_deadline_ms = 9\nsimilarity_min = 0.9";
+    let semantic = good(text, &[]).semantic;
+    assert_eq!((semantic.model_dir, semantic.rescore_deadline), ("/m".into(), Duration::from_millis(9)));
+    assert!((semantic.similarity_min - 0.9).abs() < 1e-6);
+    assert!(fault("[semantic]\nrescore_deadline_ms = 0").starts_with("semantic.rescore_deadline_ms: "));
 }
 
 #[test]

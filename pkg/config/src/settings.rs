@@ -167,6 +167,10 @@ pub struct Semantic {
     pub encoder: Encoder,
     /// The sealed log of questions that `signet cache sample` reads. None: no question is kept.
     pub questions: Option<Questions>,
+    /// Where the file of [`Encoder::MiniLm`] is.
+    pub model_dir: PathBuf,
+    /// How long [`Encoder::MiniLm`] may take before the lookup is a miss.
+    pub rescore_deadline: Duration,
 }
 
 /// Bounds of the sealed log of questions.
@@ -205,6 +209,8 @@ pub enum SemanticMode {
 pub enum Encoder {
     /// The table in the binary.
     Embedded,
+    /// The same, and all-MiniLM-L6-v2 for a second look at what it finds.
+    MiniLm,
     /// An OpenAI-compatible embeddings endpoint.
     Endpoint {
         /// The base URL; `/embeddings` is appended.

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod explain;
 mod facts;
 pub(crate) mod lineage;
+pub(crate) mod model;
 pub(crate) mod out;
 pub(crate) mod progress;
 pub(crate) mod purge;

@@ -1,6 +1,6 @@
 //! From a valid configuration to the parts of a gateway.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use signet_cache::{
     Cache, Embedder, ExactStore, Keyring, Mode, Question, RouteBase, Semantic, SemanticConfig, SharedIndex,
     SharedSearch, Trust, TrustPolicy, UNIT,
@@ -10,6 +10,7 @@ use signet_config::{
 };
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
+use signet_minilm::{MiniLm, Rescoring, source};
 use signet_pipeline::{
     AuthMode, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder, RemoteEmbedder, RouteRules,
     Sampler, Sampling, Settings, Voice,
@@ -22,6 +23,7 @@ use signet_telemetry::Metrics;
 use signet_types::{Clock, ModelName};
 use signet_vector::{FlatIndex, StaticEncoder};
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,10 +110,11 @@ pub(crate) fn cache(
     shared: Option<Arc<RedisExactStore>>,
     index: Option<Arc<PgVectorIndex>>,
     keys: Arc<Keyring>,
+    rescoring: Option<Arc<Rescoring>>,
 ) -> Result<Cache> {
     let shared = shared.map(|store| store as Arc<dyn ExactStore>);
     let search = index.map(|index| SharedSearch::new(index as Arc<dyn SharedIndex>, keys.clone()));
-    Ok(Cache::new(exact_settings(config), shared, semantic(config, search)?, keys))
+    Ok(Cache::new(exact_settings(config), shared, semantic(config, search, rescoring)?, keys))
 }
 
 pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
@@ -124,7 +127,11 @@ pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
     }
 }
 
-fn semantic(config: &Config, search: Option<SharedSearch>) -> Result<Option<Semantic>> {
+fn semantic(
+    config: &Config,
+    search: Option<SharedSearch>,
+    rescoring: Option<Arc<Rescoring>>,
+) -> Result<Option<Semantic>> {
     let settings = semantic_settings(config);
     if settings.mode == Mode::Off {
         return Ok(None);
@@ -132,10 +139,37 @@ fn semantic(config: &Config, search: Option<SharedSearch>) -> Result<Option<Sema
     // Builds the word lists now, so that the first request does not.
     drop(Question::read("What is a cache?"));
     let embedder = embedder(config)?;
-    Ok(Some(match search {
+    let layer = match search {
         Some(search) => Semantic::shared(settings, embedder, search),
         None => Semantic::new(settings, embedder, Arc::new(FlatIndex::new(settings.max_entries))),
+    };
+    Ok(Some(match rescoring {
+        Some(rescoring) => layer.rescored(rescoring),
+        None => layer,
     }))
+}
+
+/// Where the optional encoder's file is.
+pub(crate) fn model_file(config: &Config) -> PathBuf {
+    config.semantic.model_dir.join(source::FILE_NAME)
+}
+
+/// Scoring by the optional encoder, if it is configured. It has no model yet, but there is a file to load it from.
+pub(crate) fn rescoring(config: &Config, deadline: Duration) -> Result<Option<Arc<Rescoring>>> {
+    if !matches!(config.semantic.encoder, Encoder::MiniLm) || config.semantic.mode == SemanticMode::Off {
+        return Ok(None);
+    }
+    let file = model_file(config);
+    if !file.is_file() {
+        bail!("semantic.encoder is \"minilm\", but there is no {}: run `signet model fetch`", file.display());
+    }
+    Ok(Some(Arc::new(Rescoring::new(deadline))))
+}
+
+/// The optional encoder's model.
+pub(crate) fn model(file: &Path) -> Result<MiniLm> {
+    let read = || Ok::<_, anyhow::Error>(MiniLm::read(&std::fs::read(file)?)?);
+    read().with_context(|| format!("{} cannot be used; run `signet model fetch`", file.display()))
 }
 
 const fn mode(configured: SemanticMode) -> Mode {
@@ -160,7 +194,7 @@ pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
 
 pub(crate) fn embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     match &config.semantic.encoder {
-        Encoder::Embedded => Ok(Arc::new(StaticEncoder::embedded())),
+        Encoder::Embedded | Encoder::MiniLm => Ok(Arc::new(StaticEncoder::embedded())),
         Encoder::Endpoint { base_url, model, api_key, timeout } => {
             let name = "semantic-embedder".parse().expect("a good name");
             let mut built = ProviderConfig::new(name, base_url.clone());

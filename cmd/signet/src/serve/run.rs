@@ -12,6 +12,7 @@ use signet_cache::{Cache, Keyring};
 use signet_config::{Config, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
+use signet_minilm::Rescoring;
 use signet_pipeline::{
     Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Sampler, Sampling, ShipEnd, Shipper,
     Tail, outbox, question_log,
@@ -52,6 +53,7 @@ struct Process {
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     index: Option<Arc<PgVectorIndex>>,
+    rescoring: Option<Arc<Rescoring>>,
     services: Handle,
     lanes: Vec<Handle>,
     /// Ends the listeners.
@@ -70,6 +72,7 @@ struct Bound {
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
 pub(crate) fn serve(config: Config) -> Result<(), Stop> {
     build::fleet(&config).map_err(Stop::config)?;
+    let rescoring = build::rescoring(&config, config.semantic.rescore_deadline).map_err(Stop::config)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -77,7 +80,7 @@ pub(crate) fn serve(config: Config) -> Result<(), Stop> {
     let services = runtime("services", 1)?;
     let lanes = Lanes::start()?;
     let front = Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    let process = open(config, services.handle().clone(), lanes.handles())?;
+    let process = open(config, rescoring, services.handle().clone(), lanes.handles())?;
     let stop = process.stop.clone();
     let outcome = front.block_on(process.run());
     stop.cancel();
@@ -91,7 +94,12 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     built.with_context(|| format!("starting the {name} runtime"))
 }
 
-fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process, Stop> {
+fn open(
+    config: Config,
+    rescoring: Option<Arc<Rescoring>>,
+    services: Handle,
+    lanes: Vec<Handle>,
+) -> Result<Process, Stop> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
@@ -108,7 +116,22 @@ fn open(config: Config, services: Handle, lanes: Vec<Handle>) -> Result<Process,
     let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
     let gaps = log::announce(opened, &recorder, &key)?;
     let (health, close, stop) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
-    Ok(Process { config, common, health, recorder, key, gaps, stores, redis, index, services, lanes, close, stop })
+    Ok(Process {
+        config,
+        common,
+        health,
+        recorder,
+        key,
+        gaps,
+        stores,
+        redis,
+        index,
+        rescoring,
+        services,
+        lanes,
+        close,
+        stop,
+    })
 }
 
 impl Process {
@@ -178,7 +201,9 @@ impl Process {
             keys::secret_of_store(&self.config, &*self.stores.keys, note).await?
         };
         let ring = Arc::new(Keyring::new(self.stores.keys.clone(), secret));
-        let cache = Arc::new(build::cache(&self.config, self.redis.clone(), self.index.clone(), ring.clone())?);
+        let (redis, index) = (self.redis.clone(), self.index.clone());
+        let cache = Arc::new(build::cache(&self.config, redis, index, ring.clone(), self.rescoring.clone())?);
+        self.load();
         let (notices, clock) = (self.stores.notices.clone(), self.common.clock.clone());
         let follower = Follower::new(notices, cache.clone(), ring.clone(), clock);
         let (outbox, carrier) = self.outbox();
@@ -226,6 +251,24 @@ impl Process {
         let Some(index) = self.index.clone() else { return };
         let (rows, clock) = (self.stores.entries.clone(), self.common.clock.clone());
         self.services.spawn(Refill { rows, index, cache: cache.clone(), keys, clock }.run(self.stop.clone()));
+    }
+
+    /// Loads the optional encoder in the background; until it is there, what it would score is a miss.
+    fn load(&self) {
+        let Some(rescoring) = self.rescoring.clone() else { return };
+        let (health, file) = (self.health.clone(), build::model_file(&self.config));
+        health.note("encoder", Some("the model is being loaded".to_owned()));
+        self.services.spawn_blocking(move || match build::model(&file) {
+            Ok(model) => {
+                rescoring.serve(model);
+                health.note("encoder", None);
+                tracing::info!("the optional encoder is loaded");
+            }
+            Err(error) => {
+                tracing::warn!(error = %format!("{error:#}"), "the optional encoder is not there");
+                health.note("encoder", Some(format!("{error:#}")));
+            }
+        });
     }
 
     fn outbox(&self) -> (Outbox, Carrier) {

@@ -20,6 +20,7 @@ mod keeper;
 mod large;
 mod limits;
 mod lineage;
+mod model;
 mod pgvector;
 mod postgres;
 mod process;

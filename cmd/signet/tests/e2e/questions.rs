@@ -54,7 +54,7 @@ fn candidates_come_out_as_pairs_to_be_labelled_and_eval_reads_them() {
     ask(&gateway, OTHER);
     let refused = ask(&gateway, OPPOSITE);
     ask(&gateway, OTHER);
-    ask(&gateway, "What is the weather in Paris today?");
+    ask(&gateway, "Where is my order?");
     until_kept(&gateway.data, 5);
     assert!(!bytes_of(&gateway.data).contains("lawyer"), "it is sealed");
 

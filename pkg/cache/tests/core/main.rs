@@ -6,6 +6,7 @@ mod exact;
 mod fixture;
 mod keyring;
 mod layered;
+mod rescoring;
 mod semantic;
 mod sharing;
 mod terms;

@@ -37,6 +37,7 @@ pub(crate) fn setup(mode: Mode, floor: f32) -> Setup {
         },
         semantic: SemanticConfig { mode, floor, max_entries: 100 },
         embedder: Arc::new(TableEmbedder::new(&table)),
+        rescorer: None,
         index: Arc::new(|_| Arc::new(BruteForceIndex::default())),
     }
 }

@@ -1,6 +1,8 @@
 use crate::fixture::{BOIL, OPTIONS, POACH, POLITE, SPELLED, TWO, json_pair, report, run, setup};
-use signet_cache::Mode;
-use signet_eval::{Count, EvalFault, Options, PairsReport, Report, html, table};
+use signet_cache::{EmbedFault, Mode, Rescorer};
+use signet_eval::{Count, EvalFault, Options, PairsReport, Report, Setup, html, table};
+use signet_types::EntryId;
+use std::sync::Arc;
 
 fn small_set() -> String {
     [
@@ -51,6 +53,36 @@ fn under_the_floor_nothing_is_served_and_the_ranking_stays() {
     // Of twelve couples: the refused one loses to the false hit and ties with the two refused; the spelling ties once.
     let area = pairs(&high).overall.gated.roc.expect("both labels");
     assert!((area - (3.0 + 3.0 + 2.5 + 1.0) / 12.0).abs() < 1e-9, "{area}");
+}
+
+/// Scores every candidate alike.
+struct Always(f32);
+
+#[async_trait::async_trait]
+impl Rescorer for Always {
+    fn id(&self) -> &'static str {
+        "always"
+    }
+
+    async fn rescore(&self, _: &Arc<str>, stored: &[(EntryId, Arc<str>)]) -> Result<Vec<f32>, EmbedFault> {
+        Ok(vec![self.0; stored.len()])
+    }
+
+    fn forget(&self, _: EntryId) {}
+}
+
+#[test]
+fn a_second_look_is_held_against_the_floor_and_named() {
+    for (score, hits) in [(0.95, 2), (0.93, 0)] {
+        let setup = Setup { rescorer: Some(Arc::new(Always(score))), ..setup(Mode::On, 0.94) };
+        let report = report(&small_set(), &setup, &OPTIONS);
+        assert_eq!(report.settings.encoder, "table+always");
+        let vector: u64 = list(&pairs(&report).tiers).iter().filter(|tier| tier.0 == "vector").map(|t| t.1 + t.2).sum();
+        assert_eq!(vector, hits, "{score}");
+        // Two pairs pass every gate, and their scores are what ranks them.
+        let scores = report.decisions.iter().filter_map(|row| row.similarity);
+        assert_eq!(scores.filter(|found| (found - f64::from(score)).abs() < 1e-6).count(), 2);
+    }
 }
 
 #[test]

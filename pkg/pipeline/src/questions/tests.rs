@@ -181,7 +181,7 @@ fn drawn(question: &str) -> Drawn {
 #[tokio::test]
 async fn a_full_queue_drops_and_counts_and_only_eligible_questions_are_written() {
     let (draw, writer, metrics, dir) = draw(1.0);
-    draw.send(drawn("What is the weather in Paris today?"));
+    draw.send(drawn("Where is my order?"));
     for _ in 0..QUEUE + 2 {
         draw.send(drawn("What is a watershed?"));
     }
