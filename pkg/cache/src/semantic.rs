@@ -397,7 +397,8 @@ impl Semantic {
         if passed.is_empty() {
             return None;
         }
-        decision.similarity = None; // the first encoder's says nothing on the second one's scale
+        // The first encoder's says nothing on the second one's scale.
+        (decision.similarity, decision.candidate) = (None, None);
         let shown: Vec<_> = passed.iter().map(|candidate| (candidate.id, candidate.text.clone())).collect();
         let answer = rescorer.rescore(asked, &shown).await;
         let scores = answer.inspect_err(|fault| tracing::debug!(%fault, "candidates were not scored")).ok()?;
