@@ -31,8 +31,10 @@ check-deploy: ## Dockerfile and compose file, without an engine
 test: ## format, lints and all tests, against services that it starts and stops
 	@$(PYTHON) deploy/test.py
 
-soak: ## the long counts: more cases a property, optimised, and 20 kills under load
+soak: ## the long counts: more cases a property, optimised; the optional encoder; 20 kills under load
 	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --release
+	rm -rf target/soak-model
+	$(CARGO) run --release --locked -p signet -- model fetch --data target/soak-model
 	DEMO_KILLS=20 $(PYTHON) deploy/demo run
 
 bench: ## micro-benchmarks, and a manifest of matched runs in loadtest/manifests

@@ -31,6 +31,11 @@ enum Command {
         #[command(subcommand)]
         command: commands::cache::CacheCommand,
     },
+    /// Get the optional encoder.
+    Model {
+        #[command(subcommand)]
+        command: commands::model::ModelCommand,
+    },
     /// Verify and read lineage records, offline.
     Lineage {
         #[command(subcommand)]
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Config { command } => commands::config::run(&command),
         Command::Cache { command } => commands::cache::run(&command),
+        Command::Model { command } => commands::model::run(&command),
         Command::Lineage { command } => commands::lineage::run(command),
     };
     ExitCode::from(code)

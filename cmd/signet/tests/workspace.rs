@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// From the bottom up: a crate may use those before it.
-const LAYERS: [&str; 21] = [
+const LAYERS: [&str; 22] = [
     "signet-types",
     "signet-telemetry",
     "signet-openai",
@@ -17,6 +17,7 @@ const LAYERS: [&str; 21] = [
     "signet-redis",
     "signet-store",
     "signet-vector",
+    "signet-minilm",
     "signet-eval",
     "signet-pipeline",
     "signet-http",
@@ -30,11 +31,12 @@ const LAYERS: [&str; 21] = [
 ];
 
 /// Libraries that only the named crates may use.
-const HOMES: [(&str, &[&str]); 10] = [
+const HOMES: [(&str, &[&str]); 11] = [
     ("fred", &["signet-redis"]),
     ("sqlx", &["signet-store"]),
     ("axum", &["signet-http"]),
-    ("moka", &["signet-cache"]),
+    ("moka", &["signet-cache", "signet-minilm"]),
+    ("ndarray", &["signet-minilm"]),
     ("crc32c", &["signet-spool"]),
     ("toml", &["signet-config"]),
     ("prometheus-client", &["signet-telemetry"]),

@@ -188,7 +188,7 @@ impl Cache {
         }
         let mut candidate = None;
         if let Some(found) = found.filter(|found| found.serve || terms.sampled) {
-            match self.fetch(ask, &found.key).await {
+            match self.fetch_found(ask, &found.key).await {
                 // An entry that arrived since the exact layers were asked is still the answer to this very request.
                 Some(entry) if found.key == *ask.key => return Lookup::Exact(entry),
                 Some(entry) if found.serve => return Lookup::Semantic(entry, decision),
@@ -200,27 +200,52 @@ impl Cache {
         Lookup::Miss(Miss { decision, prepared: Some(prepared), candidate })
     }
 
+    /// What is held in process under a key, whether it may still be served or not.
+    pub fn held(&self, key: &CacheKey) -> Option<Arc<Entry>> {
+        self.local.get(key)
+    }
+
     async fn exact(&self, ask: &Ask<'_>) -> Option<Arc<Entry>> {
         self.fetch(ask, ask.key).await
     }
 
+    /// Whether an entry may answer, as far as it is not the question that decides.
+    fn fits(&self, ask: &Ask<'_>, entry: &Entry) -> bool {
+        let age = ask.now_ms.saturating_sub(entry.created_ms);
+        // The longest lifetime also binds what was stored under another configuration.
+        entry.partition == *ask.partition
+            && entry.expires_ms > ask.now_ms
+            && u128::from(age) < self.config.ttl_max.as_millis()
+            && ask.read.max_age_ms.is_none_or(|max| age <= max)
+            && !self.withdrawals.takes(entry)
+    }
+
+    /// The answer of a question that was found. That of a shared index may be an answer which neither this process nor the
+    /// shared exact layer holds; then it lies with the durable entries.
+    async fn fetch_found(&self, ask: &Ask<'_>, key: &CacheKey) -> Option<Arc<Entry>> {
+        if let Some(entry) = self.fetch(ask, key).await {
+            return Some(entry);
+        }
+        let sealed = self.semantic.as_ref()?.search()?.sealed(key, ask.now_ms).await?;
+        let entry = self.opened(ask.partition, key, &sealed).await.filter(|entry| self.fits(ask, entry))?;
+        self.keep(&entry).await;
+        Some(entry)
+    }
+
     async fn fetch(&self, ask: &Ask<'_>, key: &CacheKey) -> Option<Arc<Entry>> {
-        let fits = |entry: &Arc<Entry>| {
-            let age = ask.now_ms.saturating_sub(entry.created_ms);
-            // The longest lifetime also binds what was stored under another configuration.
-            entry.partition == *ask.partition
-                && entry.expires_ms > ask.now_ms
-                && u128::from(age) < self.config.ttl_max.as_millis()
-                && ask.read.max_age_ms.is_none_or(|max| age <= max)
-                && !self.withdrawals.takes(entry)
-        };
+        let fits = |entry: &Arc<Entry>| self.fits(ask, entry);
         if let Some(entry) = self.local.get(key).filter(fits) {
             return Some(entry);
         }
         let entry = self.fetch_shared(ask.partition, key).await.filter(fits)?;
-        let prepared = if self.is_findable(&entry) { None } else { self.prepare(&entry).await };
-        self.insert(entry.clone(), prepared);
+        self.keep(&entry).await;
         Some(entry)
+    }
+
+    /// Keeps an entry that came from elsewhere.
+    async fn keep(&self, entry: &Arc<Entry>) {
+        let prepared = if self.is_findable(entry) { None } else { self.prepare(entry).await };
+        self.insert(entry.clone(), prepared);
     }
 
     async fn fetch_shared(&self, partition: &Partition, key: &CacheKey) -> Option<Arc<Entry>> {
@@ -232,7 +257,12 @@ impl Cache {
                 return None;
             }
         };
-        let entry = self.open(partition, key, &sealed).await;
+        self.opened(partition, key, &sealed).await
+    }
+
+    /// As [`Cache::open`]; what does not open is counted.
+    async fn opened(&self, partition: &Partition, key: &CacheKey, sealed: &[u8]) -> Option<Arc<Entry>> {
+        let entry = self.open(partition, key, sealed).await;
         if entry.is_none() {
             self.faults.sealed.fetch_add(1, Ordering::Relaxed);
         }
@@ -248,7 +278,7 @@ impl Cache {
 
     async fn prepare(&self, entry: &Entry) -> Option<Prepared> {
         let (layer, text) = (self.semantic.as_ref()?, entry.question.as_deref()?);
-        layer.prepare(&entry.partition, text).await.ok()
+        layer.prepare_stored(&entry.partition, text).await.ok()
     }
 
     /// Whether an entry is small enough to be kept, here or anywhere.

@@ -94,6 +94,34 @@ fn digest(domain: &[u8], parts: &[&[u8]]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Texts that are made of what could separate fields.
+    fn confusable() -> impl Strategy<Value = String> {
+        let pieces =
+            prop::sample::select(vec!["a", "\0", "\u{1}", "/", ":", "|", "\n", "\u{1f}", " ", "é", "e\u{301}"]);
+        prop::collection::vec(pieces, 0..6).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn different_parts_are_different_partitions_and_different_texts_different_keys(
+            one in (any::<[u8; 16]>(), confusable(), 0_u64..3, confusable()),
+            other in (any::<[u8; 16]>(), confusable(), 0_u64..3, confusable()),
+            same_tenant in any::<bool>(),
+        ) {
+            let tenant = |bytes| TenantId::from_bytes(if same_tenant { [7; 16] } else { bytes });
+            let key = |(bytes, namespace, policy_generation, text): &([u8; 16], String, u64, String)| {
+                let own = PartitionParts { tenant: tenant(*bytes), namespace, policy_generation: *policy_generation, ..parts() };
+                let partition = Partition::derive(&own);
+                (partition, CacheKey::derive(&partition, text.as_bytes()))
+            };
+            let ((a, a_key), (b, b_key)) = (key(&one), key(&other));
+            let same_place = tenant(one.0) == tenant(other.0) && (&one.1, one.2) == (&other.1, other.2);
+            prop_assert_eq!(a == b, same_place);
+            prop_assert_eq!(a_key == b_key, same_place && one.3 == other.3);
+        }
+    }
 
     fn parts() -> PartitionParts<'static> {
         PartitionParts {

@@ -1,6 +1,7 @@
 //! Tenant keys: 32 random bytes a tenant and epoch, wrapped by the deployment's secret and kept in the store by
 //! compare-and-insert, so that every replica uses the same ones.
 
+use crate::hide::HideKey;
 use crate::ports::{KeyStore, StoreFault};
 use crate::seal::{self, SealKey};
 use hmac::{Hmac, KeyInit, Mac};
@@ -29,6 +30,8 @@ pub struct TenantKeys {
     pub proof: TenantKey,
     /// Seals cache values.
     pub seal: SealKey,
+    /// Hides what a shared index holds.
+    pub hide: HideKey,
     /// The wrapped key, where it could not be stored: it must ride in the record, and nothing may be cached.
     pub unstored: Option<Vec<u8>>,
 }
@@ -152,10 +155,18 @@ impl Keyring {
         if self.away.is_known(Instant::now()) {
             return None;
         }
-        let wrapped = self.store.tenant_key(tenant, epoch).await.ok().flatten()?;
-        let keys = Arc::new(self.open(tenant, epoch, &wrapped).ok()?);
+        self.fetch(tenant, epoch).await.ok().flatten()
+    }
+
+    /// As [`Keyring::at_epoch`], for whoever must tell a key that was destroyed from one that cannot be had now.
+    ///
+    /// # Errors
+    /// The store was not reached, or holds a key that another secret has wrapped.
+    pub async fn fetch(&self, tenant: TenantId, epoch: u32) -> Result<Option<Arc<TenantKeys>>, StoreFault> {
+        let Some(wrapped) = self.store.tenant_key(tenant, epoch).await? else { return Ok(None) };
+        let keys = Arc::new(self.open(tenant, epoch, &wrapped)?);
         self.older.insert((tenant, epoch), keys.clone());
-        Some(keys)
+        Ok(Some(keys))
     }
 
     /// Destroys a tenant's keys in the store and here. What they sealed can be read by nobody any more, and what they
@@ -194,6 +205,7 @@ impl Keyring {
             tenant,
             epoch,
             seal: SealKey::derive(&root, epoch),
+            hide: HideKey::derive(&root),
             proof: TenantKey::from_bytes(Zeroizing::new(root)),
             unstored: None,
         })
@@ -206,6 +218,7 @@ impl Keyring {
             tenant,
             epoch: 0,
             seal: SealKey::derive(&root, 0),
+            hide: HideKey::derive(&root),
             proof: TenantKey::from_bytes(Zeroizing::new(root)),
             unstored,
         }

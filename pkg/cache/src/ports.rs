@@ -1,11 +1,11 @@
 //! What the cache needs from the outside. A fault behind any of these is a miss and a metric, never a failed request.
 
 use crate::key::{CacheKey, Partition};
-use crate::trust::LabelRow;
+use crate::trust::{LabelRow, Mark, RouteId};
 use crate::withdrawal::Withdrawal;
 use async_trait::async_trait;
 use bytes::Bytes;
-use signet_types::{EntryId, TenantId};
+use signet_types::{EntryId, LineageId, TenantId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,11 +106,16 @@ pub trait NoticeStore: Send + Sync + 'static {
 /// Labelled decisions of all replicas, in the order of their appearance.
 #[async_trait]
 pub trait LabelStore: Send + Sync + 'static {
-    /// Adds rows; a second row of the same [`LabelRow::of`] is left out. Of each route and verdict the newest `keep` stay.
-    async fn add(&self, rows: &[LabelRow], keep: u32) -> Result<(), StoreFault>;
-    /// Rows behind `cursor` in their order, at most `limit`, and the cursor behind them; none is ever skipped. The first cursor
-    /// is 0.
-    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<LabelRow>, u64), StoreFault>;
+    /// Adds rows; a second row of the same [`LabelRow::of`] is left out.
+    async fn add(&self, rows: &[LabelRow]) -> Result<(), StoreFault>;
+    /// Rows behind `cursor` in their order with their numbers, at most `limit`, and the cursor behind them; none is ever
+    /// skipped. The first cursor is 0.
+    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<(u64, LabelRow)>, u64), StoreFault>;
+    /// Writes down what a route's ledger knew at a finding, unless a later mark is held. Of the rows that are in the mark,
+    /// what is before the last reset goes, and of the others all but the newest `keep` samples and `keep` complaints.
+    async fn mark(&self, route: &RouteId, mark: &Mark, keep: u32) -> Result<(), StoreFault>;
+    /// What was last written down of each route.
+    async fn marks(&self) -> Result<Vec<(RouteId, Mark)>, StoreFault>;
 }
 
 /// Where the tenant secret and the wrapped tenant keys live. Both are compare-and-insert: the first writer wins, and
@@ -135,10 +140,23 @@ pub struct EmbedFault(pub String);
 /// Turns text into a vector of unit length.
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
-    /// Identifies weights, tokeniser and dimensions; part of every [`Place`].
+    /// Identifies weights, tokeniser and dimensions. An index in memory holds the vectors of one encoder; in a shared one the
+    /// id is part of a place's name.
     fn id(&self) -> &str;
     /// The vector of `text`, L2-normalised.
     async fn embed(&self, text: &str) -> Result<Arc<[f32]>, EmbedFault>;
+}
+
+/// A second look at candidates, slower and better than the first: similarities of whole texts.
+#[async_trait]
+pub trait Rescorer: Send + Sync + 'static {
+    /// Identifies weights and tokeniser; part of the encoder's identity.
+    fn id(&self) -> &str;
+    /// The cosine similarity of `asked` with each stored question, in their order. It keeps a deadline of its own: being late
+    /// is a fault as any other. What it makes of stored questions it may keep, under their ids, until [`Rescorer::forget`].
+    async fn rescore(&self, asked: &Arc<str>, stored: &[(EntryId, Arc<str>)]) -> Result<Vec<f32>, EmbedFault>;
+    /// A stored question is gone.
+    fn forget(&self, id: EntryId);
 }
 
 /// Where a vector lies: neighbours are searched inside one place only.
@@ -175,4 +193,75 @@ pub trait VectorIndex: Send + Sync + 'static {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// A question in a shared index. What it says is sealed and its vector is hidden before it gets there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VectorRow {
+    /// The exact key of the entry, which decides its text; a later row of the same key replaces an earlier one.
+    pub key: CacheKey,
+    /// The entry.
+    pub id: EntryId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The epoch of the tenant's key.
+    pub epoch: u32,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Milliseconds since the Unix epoch; not found from this moment on.
+    pub expires_ms: u64,
+    /// The record that filled the entry.
+    pub source: LineageId,
+    /// SHA-256 of the model's name, as it was asked for.
+    pub model: [u8; 32],
+    /// SHA-256 of the namespace.
+    pub namespace: [u8; 32],
+    /// SHA-256 of the encoder's id.
+    pub encoder: [u8; 32],
+    /// The hidden name of partition, bucket, encoder and dimensions.
+    pub place: [u8; 32],
+    /// The question, sealed.
+    pub question: Vec<u8>,
+    /// The hidden vector, of unit length.
+    pub vector: Vec<f32>,
+}
+
+/// What is looked for in a shared index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nearest {
+    /// The hidden name of the place.
+    pub place: [u8; 32],
+    /// The hidden vector.
+    pub vector: Vec<f32>,
+    /// How many at most.
+    pub k: usize,
+    /// Cosine similarity at least.
+    pub floor: f32,
+    /// Milliseconds since the Unix epoch.
+    pub now_ms: u64,
+}
+
+/// A neighbour in a shared index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Near {
+    /// The exact key of its entry.
+    pub key: CacheKey,
+    /// Cosine similarity, in `[-1, 1]`, never NaN.
+    pub similarity: f32,
+    /// Its question, sealed.
+    pub question: Vec<u8>,
+}
+
+/// A vector index that several replicas share, beside the durable entries. A row leaves it with its entry, and at once when
+/// the entry is replaced or taken back, or the tenant's keys are destroyed.
+#[async_trait]
+pub trait SharedIndex: Send + Sync + 'static {
+    /// Adds or replaces rows. Those whose entry is not stored, was taken back, or belongs to a destroyed key are left out.
+    async fn put(&self, rows: &[VectorRow]) -> Result<(), StoreFault>;
+    /// Those of `keys` that have no row of this encoder, named by the SHA-256 of its id.
+    async fn missing(&self, keys: &[CacheKey], encoder: &[u8; 32]) -> Result<Vec<CacheKey>, StoreFault>;
+    /// Neighbours, most similar first. Must answer within the adapter's own lookup budget.
+    async fn nearest(&self, wanted: Nearest) -> Result<Vec<Near>, StoreFault>;
+    /// The sealed entry under `key`, unless it has expired. Must answer within the adapter's own lookup budget.
+    async fn entry(&self, key: &CacheKey, now_ms: u64) -> Result<Option<Vec<u8>>, StoreFault>;
 }

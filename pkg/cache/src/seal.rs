@@ -48,6 +48,23 @@ impl SealKey {
         seal_with(&self.key, self.epoch, &associated(partition, key), plain)
     }
 
+    /// Seals the question of the entry at `(partition, key)`. It does not open as an entry, nor the entry as a question.
+    pub fn seal_question(&self, partition: &Partition, key: &CacheKey, question: &str) -> Vec<u8> {
+        seal_with(&self.key, self.epoch, &as_question(partition, key), question.as_bytes().to_vec())
+    }
+
+    /// Opens a question that [`SealKey::seal_question`] sealed for the same place.
+    ///
+    /// # Errors
+    /// [`SealFault`] if it was not made so.
+    pub fn open_question(&self, partition: &Partition, key: &CacheKey, sealed: &[u8]) -> Result<String, SealFault> {
+        if epoch_of(sealed) != Some(self.epoch) {
+            return Err(SealFault);
+        }
+        let plain = open_with(&self.key, &as_question(partition, key), sealed)?;
+        String::from_utf8(plain).map_err(|_| SealFault)
+    }
+
     /// Opens a value that [`SealKey::seal`] made for the same place.
     ///
     /// # Errors
@@ -60,8 +77,33 @@ impl SealKey {
     }
 }
 
+impl SealKey {
+    /// Seals what is a tenant's but has no place in the cache. `kind`, of at most 63 bytes, keeps one kind of value from
+    /// passing for another, or for a cache entry.
+    pub fn seal_as(&self, kind: &'static [u8], tenant: TenantId, plain: Vec<u8>) -> Vec<u8> {
+        seal_with(&self.key, self.epoch, &loose(kind, tenant), plain)
+    }
+
+    /// Opens a value that [`SealKey::seal_as`] made for the same kind and tenant.
+    ///
+    /// # Errors
+    /// [`SealFault`] if it was not made so.
+    pub fn open_as(&self, kind: &'static [u8], tenant: TenantId, sealed: &[u8]) -> Result<Vec<u8>, SealFault> {
+        if epoch_of(sealed) != Some(self.epoch) {
+            return Err(SealFault);
+        }
+        open_with(&self.key, &loose(kind, tenant), sealed)
+    }
+}
+
+/// Shorter than what [`associated`] makes, so that the two can never be equal.
+fn loose(kind: &'static [u8], tenant: TenantId) -> Vec<u8> {
+    debug_assert!(kind.len() < 64, "as long as a place in the cache");
+    [tenant.as_bytes(), kind].concat()
+}
+
 /// The tenant-key epoch that a sealed value names, so that the right key can be fetched.
-pub(crate) fn epoch_of(sealed: &[u8]) -> Option<u32> {
+pub fn epoch_of(sealed: &[u8]) -> Option<u32> {
     let head = sealed.get(..5)?;
     (head[0] == VERSION).then(|| u32::from_be_bytes(head[1..5].try_into().expect("4 bytes")))
 }
@@ -78,13 +120,18 @@ pub(crate) fn unwrap(secret: &[u8; 32], tenant: TenantId, wrapped: &[u8]) -> Res
 }
 
 fn aead_key(secret: &[u8; 32], label: &[u8]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &expand(secret, &[label])).expect("32 bytes are an AES-256 key"))
+}
+
+/// 32 bytes that `secret` gives for these labels (HKDF-SHA-256, RFC 5869). The labels are concatenated.
+pub(crate) fn expand(secret: &[u8; 32], labels: &[&[u8]]) -> [u8; 32] {
     let mut bytes = [0_u8; 32];
     hkdf::Salt::new(hkdf::HKDF_SHA256, &[])
         .extract(secret)
-        .expand(&[label], hkdf::HKDF_SHA256)
+        .expand(labels, hkdf::HKDF_SHA256)
         .and_then(|okm| okm.fill(&mut bytes))
         .expect("32 bytes are within HKDF's bound");
-    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).expect("32 bytes are an AES-256 key"))
+    bytes
 }
 
 fn associated(partition: &Partition, key: &CacheKey) -> [u8; 80] {
@@ -93,6 +140,10 @@ fn associated(partition: &Partition, key: &CacheKey) -> [u8; 80] {
     out[16..48].copy_from_slice(partition.as_bytes());
     out[48..].copy_from_slice(key.as_bytes());
     out
+}
+
+fn as_question(partition: &Partition, key: &CacheKey) -> Vec<u8> {
+    [&associated(partition, key)[..], b"question"].concat()
 }
 
 fn seal_with(key: &LessSafeKey, epoch: u32, aad: &[u8], mut plain: Vec<u8>) -> Vec<u8> {
@@ -151,6 +202,19 @@ mod tests {
     }
 
     #[test]
+    fn a_question_and_an_entry_do_not_stand_for_each_other() {
+        let home = partition(1);
+        let (key, elsewhere) = (CacheKey::derive(&home, b"a"), CacheKey::derive(&home, b"b"));
+        let seal = SealKey::derive(&[7; 32], 3);
+        let question = seal.seal_question(&home, &key, "Who?");
+        assert_eq!(seal.open_question(&home, &key, &question).as_deref(), Ok("Who?"));
+        assert!(seal.open_question(&home, &elsewhere, &question).is_err());
+        assert!(seal.open(&home, &key, &question).is_err());
+        assert!(seal.open_question(&home, &key, &seal.seal(&home, &key, b"Who?".to_vec())).is_err());
+        assert!(SealKey::derive(&[7; 32], 4).open_question(&home, &key, &question).is_err(), "another epoch");
+    }
+
+    #[test]
     fn every_changed_byte_and_every_cut_is_noticed() {
         let home = partition(1);
         let key = CacheKey::derive(&home, b"a");
@@ -162,6 +226,19 @@ mod tests {
             assert!(seal.open(&home, &key, &bad).is_err(), "byte {at}");
             assert!(seal.open(&home, &key, &sealed[..at]).is_err(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn what_has_no_place_in_the_cache_opens_only_as_its_kind_and_for_its_tenant() {
+        let (tenant, seal) = (TenantId::from_bytes([1; 16]), SealKey::derive(&[7; 32], 3));
+        let sealed = seal.seal_as(b"a", tenant, b"text".to_vec());
+        assert_eq!(seal.open_as(b"a", tenant, &sealed).as_deref(), Ok(&b"text"[..]));
+        assert!(seal.open_as(b"b", tenant, &sealed).is_err());
+        assert!(seal.open_as(b"a", TenantId::from_bytes([2; 16]), &sealed).is_err());
+        assert!(SealKey::derive(&[8; 32], 3).open_as(b"a", tenant, &sealed).is_err());
+        assert!(seal.open_as(b"a", tenant, &sealed[..sealed.len() - 1]).is_err());
+        let key = CacheKey::derive(&partition(1), b"a");
+        assert!(seal.open(&partition(1), &key, &sealed).is_err(), "it is no cache entry");
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub use file::read_file;
 pub use load::Overrides;
 pub use problem::{Problem, Problems};
 pub use settings::{
-    Admin, AnchorPlace, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider,
-    ProviderKind, Semantic, SemanticMode, Server, Store, StoreLocation, Target,
+    Admin, AnchorPlace, Auth, AuthMode, Backend, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull,
+    Provider, ProviderKind, Questions, Semantic, SemanticMode, Server, Store, StoreLocation, Target,
 };
 
 /// The complete configuration file with every setting commented out. With the settings' comment signs removed it means

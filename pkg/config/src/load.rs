@@ -5,14 +5,15 @@ use crate::problem::{Problem, Problems};
 use crate::reader::Reader;
 use crate::section::Section;
 use crate::settings::{
-    Admin, AnchorPlace, Auth, AuthMode, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull, Provider,
-    Semantic, SemanticMode, Server, Store,
+    Admin, AnchorPlace, Auth, AuthMode, Backend, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull,
+    Provider, Questions, Semantic, SemanticMode, Server, Store, StoreLocation,
 };
 use crate::tree::{Leaf, Node, Source};
 use crate::upstream::{check_key, models, providers};
 use crate::urls::{base_url, direct_url, redis, store_location};
 use signet_types::{ModelName, Secret};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Value;
@@ -26,11 +27,14 @@ const DEFAULT_DATA: &str = "./signet-data";
 
 const DAY_S: u64 = 86_400;
 const YEAR_S: u64 = 366 * DAY_S;
+const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// The widest bound for sizes on disk and in memory.
 const PIB: u64 = 1 << 50;
 /// Similarity that the embedded encoder was measured to need.
 const EMBEDDED_SIMILARITY: f32 = 0.97;
+/// The same for all-MiniLM-L6-v2 behind it.
+const MINILM_SIMILARITY: f32 = 0.97;
 
 /// What was given on the command line; it stands over everything else.
 #[derive(Debug, Clone, Default)]
@@ -126,6 +130,7 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     let providers = providers(&mut root);
     let models = models(&mut root, &providers, &semantic);
     check_judge(&root, &semantic, &models, &providers);
+    check_backend(&root, &semantic, &store, &cache);
     check_exposure(&root, &server, &auth, &providers);
     root.end();
     let data_dir = reader.data_dir.clone();
@@ -241,24 +246,38 @@ fn cache(mut section: Section<'_>) -> Cache {
     cache
 }
 
+/// Bounds on the share of wrong answers: tighter ones need more labels than are looked at.
+pub(crate) const FALSE_SHARES: RangeInclusive<f64> = 0.0005..=1.0;
+
 pub(crate) const SEMANTIC_MODES: [(&str, Option<SemanticMode>); 3] =
     [("on", Some(SemanticMode::On)), ("shadow", Some(SemanticMode::Shadow)), ("off", Some(SemanticMode::Off))];
 
 fn semantic(mut section: Section<'_>) -> Semantic {
     let mode = section.choice("mode", &SEMANTIC_MODES);
-    section.choice("backend", &[("memory", Some(())), ("pgvector", None)]);
+    let backend =
+        section.choice("backend", &[("memory", Some(Backend::Memory)), ("pgvector", Some(Backend::Pgvector))]);
     let max_entries = size(&mut section, "max_entries", 100_000, 1..=100_000_000);
     let similarity = section.share("similarity_min");
     let embedder = section.optional_section("embedder");
     if embedder.is_some() && section.has("encoder") {
         section.fault("encoder", "cannot be set together with [semantic.embedder]");
     }
-    section.choice("encoder", &[("embedded", Some(()))]);
+    let minilm = section.choice("encoder", &[("embedded", Some(false)), ("minilm", Some(true))]);
+    if minilm && backend == Backend::Pgvector {
+        section.fault(
+            "encoder",
+            "is \"minilm\", which looks only at what this process holds: not with backend = \"pgvector\"",
+        );
+    }
+    let model_dir = section.path("model_dir", "model");
+    let rescore_deadline = Duration::from_millis(section.number("rescore_deadline_ms", 50, 1..=60_000));
     let (encoder, similarity_min) = match embedder {
         None => {
-            let similarity = similarity.unwrap_or(EMBEDDED_SIMILARITY);
+            let (encoder, usual) =
+                if minilm { (Encoder::MiniLm, MINILM_SIMILARITY) } else { (Encoder::Embedded, EMBEDDED_SIMILARITY) };
+            let similarity = similarity.unwrap_or(usual);
             section.reader.holds(&section.at("similarity_min"), &similarity);
-            (Encoder::Embedded, similarity)
+            (encoder, similarity)
         }
         Some(embedder) => {
             if similarity.is_none() {
@@ -268,9 +287,33 @@ fn semantic(mut section: Section<'_>) -> Semantic {
         }
     };
     let trust = trust(&mut section, similarity_min);
+    let questions = questions(&mut section);
     section.end();
     let Trust { max_false_share, sample_share, judge, similarity_lowest } = trust;
-    Semantic { mode, similarity_min, max_entries, max_false_share, sample_share, judge, similarity_lowest, encoder }
+    Semantic {
+        mode,
+        similarity_min,
+        backend,
+        max_entries,
+        max_false_share,
+        sample_share,
+        judge,
+        similarity_lowest,
+        encoder,
+        questions,
+        model_dir,
+        rescore_deadline,
+    }
+}
+
+fn questions(section: &mut Section<'_>) -> Option<Questions> {
+    let on = section.choice("question_log", &[("off", Some(false)), ("on", Some(true))]);
+    let questions = Questions {
+        share: section.real("question_log_share", 0.01, 0.0..=1.0),
+        max_bytes: section.number("question_log_max_bytes", 16_777_216, MIB..=PIB),
+        max_age: seconds(section, "question_log_max_age_s", 7 * DAY_S, 60..=YEAR_S),
+    };
+    on.then_some(questions)
 }
 
 /// What labelled decisions may do to the floor.
@@ -282,7 +325,7 @@ struct Trust {
 }
 
 fn trust(section: &mut Section<'_>, similarity_min: f32) -> Trust {
-    let max_false_share = section.real("max_false_share", 0.01, 0.0005..=1.0);
+    let max_false_share = section.real("max_false_share", 0.01, FALSE_SHARES);
     let sample_share = section.real("sample_share", 0.02, 0.0..=1.0);
     let judge = section.text("judge").and_then(|name| {
         let judge = name.parse().ok();
@@ -297,6 +340,19 @@ fn trust(section: &mut Section<'_>, similarity_min: f32) -> Trust {
         section.fault("similarity_lowest", "is over similarity_min");
     }
     Trust { max_false_share, sample_share, judge, similarity_lowest }
+}
+
+/// A shared index lies beside the durable entries, and has the answers from there.
+fn check_backend(root: &Section<'_>, semantic: &Semantic, store: &Store, cache: &Cache) {
+    if semantic.backend != Backend::Pgvector {
+        return;
+    }
+    if !matches!(store.location, StoreLocation::Postgres(_)) {
+        root.fault("semantic.backend", "is \"pgvector\", which needs store.url to be of a Postgres");
+    }
+    if !cache.persist {
+        root.fault("semantic.backend", "is \"pgvector\", which needs cache.persist");
+    }
 }
 
 /// A judge that no provider answers for would be noticed at the first sample only.

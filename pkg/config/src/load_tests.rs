@@ -1,7 +1,7 @@
 //! Every kind of fault, who stands over whom, and what the defaults are.
 
 use super::*;
-use crate::{AuthMode, DEFAULT_TEXT, StoreLocation};
+use crate::{AuthMode, DEFAULT_TEXT, Questions, StoreLocation};
 use proptest::prelude::*;
 use std::io::Write;
 use tempfile::{NamedTempFile, TempDir};
@@ -65,7 +65,8 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \
          semantic.backend=memory semantic.encoder=embedded semantic.judge= semantic.max_entries=100000 \
-         semantic.max_false_share=0.01 semantic.mode=on semantic.sample_share=0.02 semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
+         semantic.max_false_share=0.01 semantic.mode=on semantic.model_dir=model semantic.question_log=off semantic.question_log_max_age_s=604800 \
+         semantic.question_log_max_bytes=16777216 semantic.question_log_share=0.01 semantic.rescore_deadline_ms=50 semantic.sample_share=0.02 semantic.similarity_min=0.97 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
          server.max_connections=10000 server.max_response_bytes=67108864 server.shutdown_grace_s=30 server.trusted_proxies= store.url=sqlite://signet.db";
     let effective: Vec<String> = config.effective().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(effective.join(" "), expected);
@@ -215,7 +216,6 @@ fn all_faults_are_reported_at_once_with_their_keys() {
 fn what_comes_with_a_later_version_is_refused_and_said_to_be_later() {
     let later = [
         ("[auth]\nmode = 'keys'", "auth.mode"),
-        ("[semantic]\nbackend = 'pgvector'", "semantic.backend"),
         ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'anthropic'", "provider.0.kind"),
         (
             "[[model]]\nname = 'm'\ntargets = [{ provider = 'openai', model = 'n', weight = 1 }]",
@@ -247,6 +247,19 @@ fn values_that_contradict_each_other_are_faults() {
             "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
             "model.0.similarity_min: is under semantic.similarity_min",
         ),
+        (
+            "[semantic]\nbackend = 'pgvector'\nencoder = 'minilm'\n[store]\nurl = 'postgres://h/d'",
+            "semantic.encoder: is \"minilm\", which looks only at what this process holds",
+        ),
+        ("[semantic]\nbackend = 'pgvector'", "semantic.backend: is \"pgvector\", which needs store.url"),
+        (
+            "[semantic]\nbackend = 'pgvector'\n[store]\nurl = 'postgres://h/d'\n[cache]\npersist = false",
+            "semantic.backend: is \"pgvector\", which needs cache.persist",
+        ),
+        (
+            "[[model]]\nname = 'm'\nmax_false_share = 0.02\ntargets = [{ provider = 'openai', model = 'n' }]",
+            "model.0.max_false_share: is over semantic.max_false_share",
+        ),
         ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
         (
             "[semantic]\nencoder = 'embedded'\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'",
@@ -254,6 +267,11 @@ fn values_that_contradict_each_other_are_faults() {
         ),
         ("[semantic]\nsimilarity_lowest = 0.98", "semantic.similarity_lowest: is over similarity_min"),
         ("[semantic]\nmax_false_share = 0.0001", "semantic.max_false_share: is not a number from 0.0005 to 1"),
+        ("[semantic]\nquestion_log = 'yes'", "semantic.question_log: is not one of: off, on"),
+        (
+            "[semantic]\nquestion_log_max_bytes = 0",
+            "semantic.question_log_max_bytes: is not a whole number from 1048576",
+        ),
         ("[semantic]\nsample_share = 2", "semantic.sample_share: is not a number from 0 to 1"),
         ("[semantic]\njudge = 'm'\nsample_share = 0.0", "semantic.judge: is never asked"),
         (
@@ -416,6 +434,18 @@ fn the_usual_key_is_sent_to_its_own_origin_only_unless_it_is_named() {
 }
 
 #[test]
+fn the_second_look_has_its_model_in_the_data_folder_and_a_deadline() {
+    let semantic = good("[semantic]\nencoder = 'minilm'", &[("SIGNET_DATA", "/d")]).semantic;
+    assert!(matches!(semantic.encoder, Encoder::MiniLm));
+    assert_eq!((semantic.model_dir, semantic.rescore_deadline), ("/d/model".into(), Duration::from_millis(50)));
+    let text = "[semantic]\nencoder = 'minilm'\nmodel_dir = '/m'\nrescore_deadline_ms = 9\nsimilarity_min = 0.9";
+    let semantic = good(text, &[]).semantic;
+    assert_eq!((semantic.model_dir, semantic.rescore_deadline), ("/m".into(), Duration::from_millis(9)));
+    assert!((semantic.similarity_min - 0.9).abs() < 1e-6);
+    assert!(fault("[semantic]\nrescore_deadline_ms = 0").starts_with("semantic.rescore_deadline_ms: "));
+}
+
+#[test]
 fn another_encoder_is_an_endpoint_with_its_own_similarity() {
     let text = "[semantic]\nsimilarity_min = 0.8\n[semantic.embedder]\nbase_url = 'http://e/v1'\nmodel = 'm'\ntimeout_ms = 7\napi_key_env = 'K'";
     let semantic = good(text, &[("K", "sk-e")]).semantic;
@@ -498,8 +528,18 @@ fn a_model_may_be_stricter_than_all_and_is_else_like_them() {
     let text = "[semantic]\nmode = 'shadow'\nsimilarity_min = 0.98\n\
         [[provider]]\nname = 'p'\nbase_url = 'http://p/v1'\n\
         [[model]]\nname = 'a'\ntargets = [{ provider = 'p', model = 'n' }]\n\
-        [[model]]\nname = 'b'\nsemantic_mode = 'off'\nsimilarity_min = 0.99\ntargets = [{ provider = 'p', model = 'n' }]";
+        [[model]]\nname = 'b'\nsemantic_mode = 'off'\nsimilarity_min = 0.99\nmax_false_share = 0.002\ntargets = [{ provider = 'p', model = 'n' }]";
     let models = good(text, &[]).models;
-    let rules: Vec<_> = models.iter().map(|model| (model.semantic_mode, model.similarity_min)).collect();
-    assert_eq!(rules, [(SemanticMode::Shadow, 0.98), (SemanticMode::Off, 0.99)]);
+    let rules = models.iter().map(|model| (model.semantic_mode, model.similarity_min, model.max_false_share));
+    let rules: Vec<_> = rules.collect();
+    assert_eq!(rules, [(SemanticMode::Shadow, None, 0.01), (SemanticMode::Off, Some(0.99), 0.002)]);
+}
+
+#[test]
+fn no_question_is_kept_unless_the_operator_says_so() {
+    assert_eq!(good("", &[]).semantic.questions, None);
+    assert_eq!(good("[semantic]\nquestion_log_share = 0.5", &[]).semantic.questions, None);
+    let text = "[semantic]\nquestion_log = 'on'\nquestion_log_share = 0.5\nquestion_log_max_bytes = 2000000\nquestion_log_max_age_s = 60";
+    let bounds = Questions { share: 0.5, max_bytes: 2_000_000, max_age: Duration::from_mins(1) };
+    assert_eq!(good(text, &[]).semantic.questions, Some(bounds));
 }

@@ -151,7 +151,9 @@ pub struct Semantic {
     pub mode: SemanticMode,
     /// Cosine similarity at or over which a neighbour is considered, in `(0, 1]`.
     pub similarity_min: f32,
-    /// Vectors held at most.
+    /// Where vectors are searched.
+    pub backend: Backend,
+    /// Questions held in process at most.
     pub max_entries: usize,
     /// Largest share of wrong answers among hits, from 0.0005 to 1.
     pub max_false_share: f64,
@@ -163,6 +165,32 @@ pub struct Semantic {
     pub similarity_lowest: f32,
     /// What turns text into vectors.
     pub encoder: Encoder,
+    /// The sealed log of questions that `signet cache sample` reads. None: no question is kept.
+    pub questions: Option<Questions>,
+    /// Where the file of [`Encoder::MiniLm`] is.
+    pub model_dir: PathBuf,
+    /// How long [`Encoder::MiniLm`] may take before the lookup is a miss.
+    pub rescore_deadline: Duration,
+}
+
+/// Bounds of the sealed log of questions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Questions {
+    /// Share of eligible questions that is kept, from 0 to 1.
+    pub share: f64,
+    /// Most bytes on disk.
+    pub max_bytes: u64,
+    /// How old a question grows at most.
+    pub max_age: Duration,
+}
+
+/// Where vectors are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// In process.
+    Memory,
+    /// In the Postgres of `store.url`, shared by all replicas.
+    Pgvector,
 }
 
 /// Whether semantic hits are served. The later, the less strict.
@@ -181,6 +209,8 @@ pub enum SemanticMode {
 pub enum Encoder {
     /// The table in the binary.
     Embedded,
+    /// The same, and all-MiniLM-L6-v2 for a second look at what it finds.
+    MiniLm,
     /// An OpenAI-compatible embeddings endpoint.
     Endpoint {
         /// The base URL; `/embeddings` is appended.
@@ -309,8 +339,10 @@ pub struct Model {
     pub targets: Vec<Target>,
     /// Whether similar questions are looked up for it; no less strict than for all.
     pub semantic_mode: SemanticMode,
-    /// Its own floor; not under that for all.
-    pub similarity_min: f32,
+    /// Its own floor; not under that for all. None: that for all.
+    pub similarity_min: Option<f32>,
+    /// Its own bound on the share of wrong answers among hits; not over that for all.
+    pub max_false_share: f64,
 }
 
 /// One place a model can go to.

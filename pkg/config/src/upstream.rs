@@ -1,6 +1,6 @@
 //! `[[provider]]` and `[[model]]`.
 
-use crate::load::SEMANTIC_MODES;
+use crate::load::{FALSE_SHARES, SEMANTIC_MODES};
 use crate::section::{LATER, Section};
 use crate::settings::{Model, Provider, ProviderKind, Semantic, SemanticMode, Target};
 use crate::tree::{Leaf, Source};
@@ -108,25 +108,33 @@ pub(crate) fn models(root: &mut Section<'_>, providers: &[Provider], semantic: &
             section.fault("targets", "must name at least one provider and model");
         }
         let targets = targets.into_iter().filter_map(|section| target(section, providers)).collect();
-        let (semantic_mode, similarity_min) = rules(&mut section, semantic);
+        let (semantic_mode, similarity_min, max_false_share) = rules(&mut section, semantic);
         section.end();
-        models.extend(name.map(|name| Model { name, targets, semantic_mode, similarity_min }));
+        models.extend(name.map(|name| Model { name, targets, semantic_mode, similarity_min, max_false_share }));
     }
     models
 }
 
-/// A model's own semantic mode and floor. They can only be stricter than those for all, so that one look at `[semantic]` tells
+/// A model's own semantic mode, floor and bound. They can only be stricter than those for all, so that one look at `[semantic]` tells
 /// the most that any route allows.
-fn rules(section: &mut Section<'_>, all: &Semantic) -> (SemanticMode, f32) {
+fn rules(section: &mut Section<'_>, all: &Semantic) -> (SemanticMode, Option<f32>, f64) {
     let mode = if section.has("semantic_mode") { section.choice("semantic_mode", &SEMANTIC_MODES) } else { all.mode };
     if mode > all.mode {
         section.fault("semantic_mode", "is less strict than semantic.mode");
     }
-    let floor = section.share("similarity_min").unwrap_or(all.similarity_min);
-    if floor < all.similarity_min {
+    let floor = section.share("similarity_min");
+    if floor.is_some_and(|floor| floor < all.similarity_min) {
         section.fault("similarity_min", "is under semantic.similarity_min");
     }
-    (mode, floor)
+    let bound = if section.has("max_false_share") {
+        section.real("max_false_share", all.max_false_share, FALSE_SHARES)
+    } else {
+        all.max_false_share
+    };
+    if bound > all.max_false_share {
+        section.fault("max_false_share", "is over semantic.max_false_share");
+    }
+    (mode, floor, bound)
 }
 
 fn target(mut section: Section<'_>, providers: &[Provider]) -> Option<Target> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use signet_cache::{
     Ask, Cache, Config, EmbedFault, Embedder, Entry, KeyStore, Keyring, Lookup, Mode, Origin, Prepared, ReadPolicy,
-    Semantic, SemanticConfig, Source, StoreFault, Stored, VectorIndex,
+    Rescorer, Semantic, SemanticConfig, Source, StoreFault, Stored, VectorIndex,
 };
 use signet_types::{EntryId, LineageId, LogId, TenantId};
 use std::collections::HashMap;
@@ -33,6 +33,8 @@ pub struct Setup {
     pub semantic: SemanticConfig,
     /// The encoder.
     pub embedder: Arc<dyn Embedder>,
+    /// The second look at candidates, if there is one. A deadline of its own would make figures depend on the machine.
+    pub rescorer: Option<Arc<dyn Rescorer>>,
     /// The index.
     pub index: MakeIndex,
 }
@@ -49,6 +51,12 @@ impl Setup {
         let inner = self.embedder.clone();
         Self { embedder: Arc::new(Remembering { inner, known: Mutex::default() }), ..self.clone() }
     }
+
+    /// The encoders' identity, as records have it.
+    pub(crate) fn encoder(&self) -> String {
+        let first = self.embedder.id();
+        self.rescorer.as_ref().map_or_else(|| first.to_owned(), |second| format!("{first}+{}", second.id()))
+    }
 }
 
 /// One cache. It has no floor of its own; each question brings one.
@@ -63,7 +71,10 @@ impl Bench {
         let mode = if setup.semantic.mode == Mode::Off { Mode::Off } else { Mode::On };
         let config = SemanticConfig { mode, floor: NO_FLOOR, ..setup.semantic };
         let index = (setup.index)(config.max_entries);
-        let semantic = Semantic::new(config, setup.embedder.clone(), index);
+        let mut semantic = Semantic::new(config, setup.embedder.clone(), index);
+        if let Some(rescorer) = &setup.rescorer {
+            semantic = semantic.rescored(rescorer.clone());
+        }
         let keys = Arc::new(Keyring::new(Arc::new(NoKeys), [0; 32]));
         let cache = Cache::new(setup.cache, None, Some(semantic), keys);
         Self { cache, embedder: setup.embedder.clone(), stored: AtomicU64::new(0) }

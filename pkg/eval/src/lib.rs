@@ -113,7 +113,7 @@ pub async fn evaluate<R: BufRead>(
 
 fn settings(setup: &Setup, options: &Options) -> SettingsReport {
     SettingsReport {
-        encoder: setup.embedder.id().to_owned(),
+        encoder: setup.encoder(),
         mode: match setup.semantic.mode {
             Mode::Off => "off",
             Mode::Shadow => "shadow",

@@ -12,9 +12,10 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use signet_cache::Withdrawal;
+use signet_cache::{Counts, RouteView, Tier, Withdrawal};
 use signet_pipeline::Fault;
 use signet_types::{LineageId, Secret, TenantId};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
@@ -50,10 +51,34 @@ struct Status {
 #[derive(Serialize)]
 struct RouteStatus {
     model: String,
+    mode: &'static str,
     state: &'static str,
     /// In millionths; none where nothing is served.
     floor_e6: Option<u32>,
-    labels: usize,
+    labels: u64,
+    /// The labels by the tier that found the candidate; `unknown` where a label does not tell.
+    tiers: BTreeMap<&'static str, TierStatus>,
+}
+
+#[derive(Serialize)]
+struct TierStatus {
+    right: u64,
+    wrong: u64,
+    unknown: u64,
+}
+
+impl From<RouteView> for RouteStatus {
+    fn from(route: RouteView) -> Self {
+        let status = |counts: Counts| TierStatus { right: counts.right, wrong: counts.wrong, unknown: counts.unknown };
+        Self {
+            model: route.model,
+            mode: route.mode.as_str(),
+            state: route.standing.state.as_str(),
+            floor_e6: route.standing.floor_e6,
+            labels: route.tiers.values().map(|counts| counts.right + counts.wrong + counts.unknown).sum(),
+            tiers: route.tiers.into_iter().map(|(tier, n)| (tier.map_or("unknown", Tier::as_str), status(n))).collect(),
+        }
+    }
 }
 
 #[derive(Deserialize, Serialize)]
@@ -158,14 +183,8 @@ async fn status(State(admin): State<Admin>) -> Json<Status> {
         }
     });
     let routes = pipeline.and_then(|pipeline| pipeline.trust()).map(signet_cache::Trust::routes).unwrap_or_default();
-    let routes = routes.into_iter().map(|(model, standing, labels)| RouteStatus {
-        model,
-        state: standing.state.as_str(),
-        floor_e6: standing.floor_e6,
-        labels,
-    });
     Json(Status {
-        routes: routes.collect(),
+        routes: routes.into_iter().map(RouteStatus::from).collect(),
         version: env!("CARGO_PKG_VERSION"),
         log,
         cache_entries: pipeline.map_or(0, |pipeline| pipeline.cache().local_entries()),
@@ -272,6 +291,10 @@ async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
         let faults = cache.faults();
         app.metrics.cache_faults("shared", faults.shared.load(std::sync::atomic::Ordering::Relaxed));
         app.metrics.cache_faults("sealed", faults.sealed.load(std::sync::atomic::Ordering::Relaxed));
+        if let Some(search) = cache.semantic().and_then(|layer| layer.search()) {
+            app.metrics.cache_faults("index", search.failed());
+            app.metrics.cache_faults("index_row", search.unreadable());
+        }
     }
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], app.metrics.encode())
 }

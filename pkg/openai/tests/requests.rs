@@ -446,6 +446,48 @@ proptest! {
     }
 }
 
+/// Texts that are made of what separates things in JSON and in digests of it.
+fn confusable() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "a",
+        "\"",
+        "\\",
+        ",",
+        ":",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\0",
+        "\n",
+        " ",
+        "\",\"",
+        "\"},{\"role\":\"user\",\"content\":\"",
+        "é",
+        "e\u{301}",
+    ]);
+    prop::collection::vec(pieces, 0..5).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_text_in_one_field_passes_for_text_in_another(
+        one in (confusable(), prop::collection::vec((any::<bool>(), confusable()), 0..3), confusable()),
+        other in (confusable(), prop::collection::vec((any::<bool>(), confusable()), 0..3), confusable()),
+    ) {
+        let asked = |(model, turns, last): &(String, Vec<(bool, String)>, String)| {
+            let role = |system: bool| if system { "system" } else { "user" };
+            let mut messages: Vec<Value> =
+                turns.iter().map(|(system, text)| json!({"role": role(*system), "content": text})).collect();
+            messages.push(json!({"role": "user", "content": last}));
+            key(&parse(&json!({"model": format!("m{model}"), "messages": messages})))
+        };
+        // The model is bound by the targets that it is routed to, and stands beside the shape.
+        let of = |parts: &(String, Vec<(bool, String)>, String)| (asked(parts), parts.0.clone());
+        prop_assert_eq!(of(&one) == of(&other), one == other);
+    }
+}
+
 #[test]
 fn a_megabyte_of_text_is_one_key_of_fixed_size() {
     let text = "é\"\\\u{1}".repeat(200_000);

@@ -8,13 +8,15 @@ use crate::head::{BodyFault, Head};
 use crate::landing::{self, Call, Judged, Landed, Whole};
 use crate::live::{Course, Live};
 use crate::pipeline::{Pipeline, RouteRules};
+use crate::questions::Drawn;
 use crate::reply::{self, Hit, Reply, ReplyBody, names};
 use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
 use sha2::{Digest, Sha256};
 use signet_cache::{
-    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Question, Stored,
+    Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared,
+    Question, Stored,
 };
 use signet_lineage::{CacheFacts, Outcome, Relation};
 use signet_openai::{BadRequest, ChatRequest, EmbeddingsRequest};
@@ -193,7 +195,33 @@ impl Pipeline {
         if let Lookup::Miss(Miss { decision, .. }) | Lookup::Semantic(_, decision) = &found {
             self.note(exchange, decision);
         }
+        self.draw_question(exchange, &ask, &found);
         found
+    }
+
+    /// Keeps the question for the operator, if it is drawn.
+    fn draw_question(&self, exchange: &Exchange, ask: &CacheAsk<'_>, found: &Lookup) {
+        let Some(draw) = self.parts.questions.as_ref().filter(|draw| draw.takes(exchange.id)) else { return };
+        let Ok(question) = ask.question else { return };
+        let (decision, matched) = match found {
+            Lookup::Exact(_) => (Decision::default(), None),
+            Lookup::Semantic(entry, decision) => (decision.clone(), Some(entry.clone())),
+            Lookup::Miss(miss) if !ask.read.semantic || miss.decision.ineligible.is_some() => return,
+            Lookup::Miss(miss) => {
+                let candidate = miss.decision.candidate.and_then(|key| self.parts.cache.held(&key));
+                (miss.decision.clone(), candidate)
+            }
+        };
+        draw.send(Drawn {
+            id: exchange.id,
+            keys: exchange.keys().clone(),
+            model: exchange.asked.clone(),
+            partition: *ask.partition,
+            question: question.to_owned(),
+            decision,
+            is_exact: matches!(found, Lookup::Exact(_)),
+            matched,
+        });
     }
 
     /// Looks up under the terms of the route; what is drawn to be checked stays with the exchange.
@@ -204,8 +232,7 @@ impl Pipeline {
         if let Lookup::Miss(miss) = &mut found
             && let (Some(candidate), Ok(question)) = (miss.candidate.take(), ask.question)
         {
-            let similarity = miss.decision.similarity.unwrap_or_default();
-            exchange.sample = Some(sampler.sample(&exchange.asked, similarity, question, candidate));
+            exchange.sample = Some(sampler.sample(&exchange.asked, &miss.decision, question, candidate));
         }
         found
     }
@@ -467,8 +494,8 @@ fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss
         return None;
     }
     let config = pipeline.parts.cache.config();
-    // What is ready for the semantic layer was read already, and is not about now.
-    let volatile = || miss.prepared.is_none() && Question::is_volatile(plan.text);
+    // What is ready for the semantic layer was read already.
+    let volatile = || miss.prepared.as_ref().map_or_else(|| Question::is_volatile(plan.text), Prepared::volatile);
     let usual = || if volatile() { config.volatile_ttl.min(config.ttl) } else { config.ttl };
     let ttl = plan.controls.ttl.unwrap_or_else(usual).min(config.ttl_max);
     let question = plan.question.ok().map(str::to_owned).zip(miss.prepared);

@@ -58,8 +58,10 @@ impl Pipeline {
         if !self.parts.cache.takes(&entry) {
             return;
         }
+        let layer = self.parts.cache.semantic();
+        let findable = layer.zip(prepared.as_ref()).and_then(|(layer, prepared)| layer.findable(prepared));
         self.parts.cache.insert(entry.clone(), prepared);
-        self.parts.outbox.send(&entry, keys);
+        self.parts.outbox.send(&entry, keys, findable);
         self.parts.metrics.step(Step::Store, started.elapsed());
     }
 }

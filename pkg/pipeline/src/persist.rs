@@ -4,7 +4,9 @@
 //! The queue has a bound in items and in bytes. When it is full the entry is dropped and counted: it stays in process, and
 //! losing its copies costs a miss elsewhere, never an answer.
 
-use signet_cache::{Cache, Entry, EntryRow, EntryStore, ExactStore, Partition, TenantKeys};
+use signet_cache::{
+    Cache, Entry, EntryRow, EntryStore, ExactStore, Findable, Partition, SharedIndex, TenantKeys, VectorRow,
+};
 use signet_telemetry::Metrics;
 use signet_types::Clock;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ const RETRY: Duration = Duration::from_secs(1);
 struct Outgoing {
     entry: Arc<Entry>,
     keys: Arc<TenantKeys>,
+    findable: Option<Findable>,
 }
 
 /// The sending end, held by the pipeline.
@@ -43,31 +46,34 @@ pub struct Carrier {
     bytes: Arc<AtomicU64>,
     shared: Option<Arc<dyn ExactStore>>,
     rows: Option<Arc<dyn EntryStore>>,
+    index: Option<Arc<dyn SharedIndex>>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 }
 
-/// A queue and its carrier. `rows` is none where durable entries are switched off.
+/// A queue and its carrier. `rows` is none where durable entries are switched off, `index` where vectors stay in
+/// process.
 pub fn outbox(
     shared: Option<Arc<dyn ExactStore>>,
     rows: Option<Arc<dyn EntryStore>>,
+    index: Option<Arc<dyn SharedIndex>>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 ) -> (Outbox, Carrier) {
     let (sender, queue) = mpsc::channel(QUEUE_ITEMS);
     let bytes = Arc::new(AtomicU64::new(0));
     let outbox = Outbox { queue: sender, bytes: bytes.clone(), metrics: metrics.clone() };
-    (outbox, Carrier { queue, bytes, shared, rows, clock, metrics })
+    (outbox, Carrier { queue, bytes, shared, rows, index, clock, metrics })
 }
 
 impl Outbox {
     /// Hands an entry over; dropped and counted where the queue is full.
-    pub(crate) fn send(&self, entry: &Arc<Entry>, keys: &Arc<TenantKeys>) {
+    pub(crate) fn send(&self, entry: &Arc<Entry>, keys: &Arc<TenantKeys>, findable: Option<Findable>) {
         let weight = entry.weight() as u64;
         if self.bytes.load(Ordering::Relaxed) + weight > QUEUE_BYTES {
             return self.metrics.dropped("entries", 1);
         }
-        match self.queue.try_send(Outgoing { entry: entry.clone(), keys: keys.clone() }) {
+        match self.queue.try_send(Outgoing { entry: entry.clone(), keys: keys.clone(), findable }) {
             Ok(()) => drop(self.bytes.fetch_add(weight, Ordering::Relaxed)),
             Err(_) => self.metrics.dropped("entries", 1),
         }
@@ -81,8 +87,10 @@ impl Carrier {
         while self.queue.recv_many(&mut batch, BATCH).await > 0 {
             let weight = batch.iter().map(|out| out.entry.weight() as u64).sum();
             let rows: Vec<_> = batch.iter().map(seal).collect();
+            let vectors: Vec<_> = batch.iter().filter_map(Outgoing::vector).collect();
             batch.clear();
             self.store(&rows).await;
+            self.index(&vectors).await;
             self.bytes.fetch_sub(weight, Ordering::Relaxed);
             // A closed queue is drained without pauses.
             if rows.len() < BATCH && !self.queue.is_closed() {
@@ -109,6 +117,21 @@ impl Carrier {
             tracing::warn!(%fault, rows = rows.len(), "cache entries were not stored durably");
             self.metrics.dropped("rows", rows.len() as u64);
         }
+    }
+
+    /// After [`Carrier::store`]: a vector lives and ends with its entry.
+    async fn index(&self, vectors: &[VectorRow]) {
+        let Some(index) = self.index.as_ref().filter(|_| !vectors.is_empty()) else { return };
+        if let Err(fault) = index.put(vectors).await {
+            tracing::warn!(%fault, rows = vectors.len(), "questions were not added to the shared index");
+            self.metrics.dropped("vectors", vectors.len() as u64);
+        }
+    }
+}
+
+impl Outgoing {
+    fn vector(&self) -> Option<VectorRow> {
+        self.findable.as_ref()?.row(&self.entry, &self.keys)
     }
 }
 

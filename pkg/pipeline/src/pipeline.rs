@@ -6,6 +6,7 @@ use crate::flight::Flights;
 use crate::head::{BodyFault, Head};
 use crate::landing::Landed;
 use crate::persist::Outbox;
+use crate::questions::QuestionDraw;
 use crate::recorder::Recorder;
 use crate::reply::{self, Reply, ReplyBody};
 use crate::sample::Sampler;
@@ -115,6 +116,8 @@ pub struct Parts {
     pub tree: Option<Arc<TreeView>>,
     /// Draws semantic decisions to be checked; none where semantic answers are off.
     pub sampler: Option<Arc<Sampler>>,
+    /// Draws questions to be kept; none unless the operator wants them.
+    pub questions: Option<Arc<QuestionDraw>>,
     /// Renders faults.
     pub faces: Arc<dyn Faces>,
     /// Clocks.

@@ -7,8 +7,8 @@
 use crate::judge::Judge;
 use crate::recorder::Recorder;
 use signet_cache::{
-    Entry, Evidence, Finding, Label, LabelRow, LabelStore, RouteId, State, StoreFault, Stored, Terms, Trust, UNIT,
-    Verdict, same_text,
+    Decision, Entry, Evidence, Finding, KEPT, Label, LabelRow, LabelStore, RouteId, State, StoreFault, Stored, Terms,
+    Tier, Trust, UNIT, Verdict, same_text,
 };
 use signet_lineage::{ControlValue, Draft, Kind};
 use signet_openai::Answer;
@@ -24,8 +24,6 @@ use tokio_util::sync::CancellationToken;
 const QUEUE: usize = 256;
 /// Labels that wait for a store that is away; beyond it the newest is dropped.
 const PENDING: usize = 4_096;
-/// Rows of each route and verdict that the store keeps.
-const KEEP: u32 = 20_000;
 const PAGE: u32 = 1_000;
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 /// The metric label of models that are not configured: callers may invent those.
@@ -36,8 +34,18 @@ const OTHER: &str = "other";
 pub(crate) struct Sample {
     pub(crate) route: RouteId,
     pub(crate) score_e6: u32,
+    pub(crate) tier: Tier,
     pub(crate) question: String,
     pub(crate) candidate: Arc<Entry>,
+}
+
+/// A semantic hit that a caller complains of, as its record tells it.
+#[derive(Debug)]
+pub(crate) struct Complaint<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) encoder: &'a str,
+    pub(crate) score_e6: u32,
+    pub(crate) tier: Option<Tier>,
 }
 
 enum Job {
@@ -72,7 +80,7 @@ pub struct Sampling {
     pub trust: Arc<Trust>,
     /// Share of would-be hits that are drawn, in `[0, 1]`.
     pub share: f64,
-    /// The configured floor.
+    /// The configured floor for all models.
     pub floor: f32,
     /// Where labels are kept and shared.
     pub store: Arc<dyn LabelStore>,
@@ -120,18 +128,21 @@ impl Sampler {
 
     /// What holds for one request, whose record has this id.
     pub(crate) fn terms(&self, model: &str, id: LineageId, may_sample: bool) -> Terms {
-        let policy = self.trust.policy();
+        let policy = self.trust.base(model).policy;
         let standing = self.trust.standing(model);
-        let exact = |e6| if e6 == policy.floor_e6 { self.floor } else { similarity(e6) };
+        // The configured floor has more digits than a millionth.
+        let exact = |e6| if e6 == millionths(f64::from(self.floor)) { self.floor } else { similarity(e6) };
         let serve_from = standing.floor_e6.map(exact);
-        let look_from = serve_from.unwrap_or(self.floor).min(exact(policy.lowest_e6));
+        let look_from = serve_from.unwrap_or(exact(policy.floor_e6)).min(exact(policy.lowest_e6));
         Terms { serve_from, look_from, sampled: may_sample && is_drawn(id, self.share) }
     }
 
     /// A sample of `candidate`, which was about to be served for `model`.
-    pub(crate) fn sample(&self, model: &str, similarity: f32, question: &str, candidate: Arc<Entry>) -> Sample {
-        let (route, score_e6) = (self.trust.route(model), millionths(f64::from(similarity)));
-        Sample { route, score_e6, question: question.to_owned(), candidate }
+    pub(crate) fn sample(&self, model: &str, decision: &Decision, question: &str, candidate: Arc<Entry>) -> Sample {
+        let score_e6 = millionths(f64::from(decision.similarity.unwrap_or_default()));
+        // What is under the floor in force has no tier, and the same words are under none.
+        let tier = decision.tier.and_then(Tier::named).unwrap_or(Tier::Vector);
+        Sample { route: self.trust.route(model), score_e6, tier, question: question.to_owned(), candidate }
     }
 
     /// Hands a sample over, with the fresh answer that the record `of` stands for.
@@ -142,15 +153,16 @@ impl Sampler {
     }
 
     /// A caller's complaint of the hit `of`, which counts for its share.
-    pub(crate) fn complain(&self, of: LineageId, model: &str, encoder: &str, score_e6: u32, at_ms: u64) {
-        if encoder != self.trust.encoder() || self.share == 0.0 {
+    pub(crate) fn complain(&self, of: LineageId, hit: &Complaint<'_>, at_ms: u64) {
+        if hit.encoder != self.trust.encoder() || self.share == 0.0 {
             return;
         }
         let weight_e6 = millionths(self.share).max(1);
-        let label = Label { score_e6, verdict: Verdict::Wrong, evidence: Evidence::Feedback, weight_e6 };
+        let (verdict, evidence) = (Verdict::Wrong, Evidence::Feedback);
+        let label = Label { score_e6: hit.score_e6, tier: hit.tier, verdict, evidence, weight_e6 };
         self.send(Job::Complaint(LabelRow {
             of,
-            route: self.trust.route(model),
+            route: self.trust.route(hit.model),
             finding: Finding::Label(label),
             at_ms,
         }));
@@ -159,7 +171,7 @@ impl Sampler {
     /// An operator's order: what was found for `model` before counts no more. `of` is the order's id.
     pub(crate) async fn reset(&self, of: LineageId, model: &str, at_ms: u64) -> Result<(), StoreFault> {
         let row = LabelRow { of, route: self.trust.route(model), finding: Finding::Reset, at_ms };
-        self.store.add(&[row], KEEP).await
+        self.store.add(&[row]).await
     }
 
     fn send(&self, job: Job) {
@@ -210,6 +222,7 @@ impl Labeller {
             ("of", ControlValue::Text(of.to_string())),
             ("score_e6", ControlValue::Int(u64::from(sample.score_e6))),
             ("source", ControlValue::Text(sample.candidate.source.id.to_string())),
+            ("tier", ControlValue::Text(sample.tier.as_str().to_owned())),
         ];
         let (verdict, evidence) = if same_text(fresh, &stored) {
             (Verdict::Right, Evidence::Texts)
@@ -227,7 +240,7 @@ impl Labeller {
         facts.push(("evidence", ControlValue::Text(evidence.as_str().to_owned())));
         facts.push(("verdict", ControlValue::Text(verdict.as_str().to_owned())));
         let written = self.recorder.write(&Draft::control(Kind::Label, &self.recorder.stamp(), facts));
-        let finding = Finding::Label(Label::sampled(sample.score_e6, verdict, evidence));
+        let finding = Finding::Label(Label::sampled(sample.score_e6, Some(sample.tier), verdict, evidence));
         let row = LabelRow { of, route: sample.route.clone(), finding, at_ms: self.clock.now_ms() };
         written.then_some(row)
     }
@@ -236,7 +249,7 @@ impl Labeller {
         if self.pending.is_empty() {
             return;
         }
-        match self.store.add(&self.pending, KEEP).await {
+        match self.store.add(&self.pending).await {
             Ok(()) => self.pending.clear(),
             Err(fault) => tracing::debug!(%fault, "labels wait for the store"),
         }
@@ -251,12 +264,13 @@ pub struct LabelFollower {
     models: Vec<String>,
     metrics: Arc<Metrics>,
     cursor: u64,
+    resumed: bool,
 }
 
 impl LabelFollower {
     /// A follower from the first label on.
     pub fn new(store: Arc<dyn LabelStore>, trust: Arc<Trust>, models: Vec<String>, metrics: Arc<Metrics>) -> Self {
-        Self { store, trust, models, metrics, cursor: 0 }
+        Self { store, trust, models, metrics, cursor: 0, resumed: false }
     }
 
     /// Reads what is new.
@@ -264,6 +278,10 @@ impl LabelFollower {
     /// # Errors
     /// The store is away, or a label cannot be understood.
     pub async fn catch_up(&mut self) -> Result<(), StoreFault> {
+        if !self.resumed {
+            self.trust.resume(self.store.marks().await?);
+            self.resumed = true;
+        }
         loop {
             let (rows, cursor) = self.store.labels(self.cursor, PAGE).await?;
             self.cursor = cursor;
@@ -274,16 +292,20 @@ impl LabelFollower {
         }
         self.trust.set_known();
         self.show();
+        for (route, mark) in self.trust.marks_due() {
+            self.store.mark(&route, &mark, KEPT).await?;
+            self.trust.marked(&route);
+        }
         Ok(())
     }
 
     fn show(&self) {
         let mut counts: BTreeMap<(&str, State), u64> = BTreeMap::new();
         let routes = self.trust.routes();
-        for (model, standing, _) in &routes {
-            let name = self.models.iter().find(|known| *known == model).map_or(OTHER, String::as_str);
+        for route in &routes {
+            let name = self.models.iter().find(|known| **known == route.model).map_or(OTHER, String::as_str);
             for state in State::ALL {
-                *counts.entry((name, state)).or_default() += u64::from(state == standing.state);
+                *counts.entry((name, state)).or_default() += u64::from(state == route.standing.state);
             }
         }
         for ((route, state), routes) in counts {

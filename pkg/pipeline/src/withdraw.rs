@@ -5,9 +5,10 @@ use crate::fault::Fault;
 use crate::head::{BodyFault, Head};
 use crate::pipeline::Pipeline;
 use crate::reply::Reply;
+use crate::sample::Complaint;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use signet_cache::{Cache, Keyring, Notice, NoticeStore, StoreFault, Withdrawal};
+use signet_cache::{Cache, Keyring, Notice, NoticeStore, StoreFault, Tier, Withdrawal};
 use signet_lineage::{ControlValue, Draft, Kind, Record};
 use signet_types::{Clock, LineageId, TenantId};
 use std::future::Future;
@@ -83,6 +84,7 @@ struct CacheDecision {
     decision: String,
     score_e6: Option<u32>,
     encoder: Option<String>,
+    tier: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -147,10 +149,11 @@ impl Pipeline {
     fn note_complaint(&self, record: &Record) {
         let Some(sampler) = &self.parts.sampler else { return };
         let Ok(Decided { predicate }) = serde_json::from_slice(&record.payload) else { return };
-        let CacheDecision { decision, score_e6, encoder } = predicate.cache;
+        let CacheDecision { decision, score_e6, encoder, tier } = predicate.cache;
         if let ("hit_semantic", Some(score_e6), Some(encoder)) = (decision.as_str(), score_e6, encoder) {
-            let now_ms = self.parts.clock.now_ms();
-            sampler.complain(record.id, &predicate.model.asked, &encoder, score_e6, now_ms);
+            let tier = tier.as_deref().and_then(Tier::named);
+            let hit = Complaint { model: &predicate.model.asked, encoder: &encoder, score_e6, tier };
+            sampler.complain(record.id, &hit, self.parts.clock.now_ms());
         }
     }
 

@@ -4,7 +4,6 @@
 //! asking for a while, and a start never waits for the server. Keys have one size and every value has an end. Values are
 //! sealed before they get here; this crate knows nothing of answers.
 
-mod breaker;
 mod counters;
 mod store;
 mod url;

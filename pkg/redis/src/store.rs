@@ -1,6 +1,5 @@
 //! The store: a client on a runtime of its own, a budget and a breaker around every call.
 
-use crate::breaker::Breaker;
 use crate::counters::Counters;
 use crate::url::{self, UrlError};
 use async_trait::async_trait;
@@ -10,7 +9,7 @@ use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::config::{ConnectionConfig, Options, ReconnectPolicy, UnresponsiveConfig};
 use fred::types::{Builder, Expiration};
-use signet_cache::{CacheKey, ExactStore, StoreFault};
+use signet_cache::{Breaker, CacheKey, ExactStore, StoreFault};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -98,7 +97,7 @@ impl RedisExactStore {
 
     /// One call under the breaker and `budget`.
     async fn ask<T>(&self, budget: Duration, call: impl Future<Output = Result<T, Error>>) -> Result<T, StoreFault> {
-        if !self.breaker.admits(Instant::now()) {
+        if !self.breaker.admits(Instant::now().into_std()) {
             self.counters.refused();
             return Err(StoreFault::Unavailable("not asked: Redis failed repeatedly".to_owned()));
         }
@@ -109,7 +108,7 @@ impl RedisExactStore {
             Err(fault) => {
                 self.counters.failed(fault);
                 if !matches!(fault, StoreFault::Corrupt(_)) {
-                    self.breaker.failed(Instant::now());
+                    self.breaker.failed(Instant::now().into_std());
                 }
             }
         }

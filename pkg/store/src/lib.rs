@@ -17,5 +17,5 @@ mod sqlite;
 mod transact;
 
 pub use open::{OpenError, Options, Stores};
-pub use postgres::PgStore;
+pub use postgres::{PgStore, PgVectorIndex, UnusableIndex};
 pub use sqlite::SqliteStore;

@@ -22,6 +22,7 @@ pub(crate) fn postgres() -> Migrator {
         (2, "cache", include_str!("../../../migrations/postgres/0002_cache.sql")),
         (3, "notices", include_str!("../../../migrations/postgres/0003_notices.sql")),
         (4, "labels", include_str!("../../../migrations/postgres/0004_labels.sql")),
+        (5, "trust", include_str!("../../../migrations/postgres/0005_trust.sql")),
         (6, "tree", include_str!("../../../migrations/postgres/0006_tree.sql")),
     ])
 }
@@ -32,6 +33,7 @@ pub(crate) fn sqlite() -> Migrator {
         (2, "cache", include_str!("../../../migrations/sqlite/0002_cache.sql")),
         (3, "notices", include_str!("../../../migrations/sqlite/0003_notices.sql")),
         (4, "labels", include_str!("../../../migrations/sqlite/0004_labels.sql")),
+        (5, "trust", include_str!("../../../migrations/sqlite/0005_trust.sql")),
         (6, "tree", include_str!("../../../migrations/sqlite/0006_tree.sql")),
     ])
 }

@@ -1,6 +1,6 @@
 //! From rows to values, once for both databases: their row types differ, their columns do not.
 
-use signet_cache::{Finding, Notice};
+use signet_cache::{Finding, Notice, Tier};
 use uuid::Uuid;
 
 /// The columns that make a record, in the order in which [`readers`] takes them.
@@ -27,19 +27,27 @@ macro_rules! notice_columns {
 /// The columns of a label.
 macro_rules! label_columns {
     () => {
-        "of, model, encoder, generation, verdict, evidence, score_e6, weight_e6, at_ms, appeared"
+        "of, model, encoder, generation, verdict, evidence, score_e6, weight_e6, at_ms, appeared, tier"
+    };
+}
+
+/// The columns of a mark.
+macro_rules! mark_columns {
+    () => {
+        "model, encoder, generation, upto, bound_e9, sum_samples_e12, sum_all_e12, samples_ago, all_ago"
     };
 }
 
 /// How an operator's order stands in the columns of verdict and evidence.
 pub(crate) const RESET: (&str, &str) = ("reset", "operator");
 
-/// Verdict, evidence, score and weight of a finding.
-pub(crate) fn finding_columns(finding: &Finding) -> (&'static str, &'static str, i64, i64) {
+/// Verdict, evidence, score, weight and tier of a finding.
+pub(crate) fn finding_columns(finding: &Finding) -> (&'static str, &'static str, i64, i64, Option<&'static str>) {
     match finding {
-        Finding::Reset => (RESET.0, RESET.1, 0, 0),
+        Finding::Reset => (RESET.0, RESET.1, 0, 0, None),
         Finding::Label(label) => {
-            (label.verdict.as_str(), label.evidence.as_str(), i64::from(label.score_e6), i64::from(label.weight_e6))
+            let (score, weight) = (i64::from(label.score_e6), i64::from(label.weight_e6));
+            (label.verdict.as_str(), label.evidence.as_str(), score, weight, label.tier.map(Tier::as_str))
         }
     }
 }
@@ -91,7 +99,7 @@ macro_rules! readers {
         use crate::fault::{Fault, to_array, to_epoch, to_u64};
         use crate::readers::{NoticeRow, RESET};
         use signet_cache::{
-            CacheKey, EntryRow, Evidence, Finding, Label, LabelRow, Notice, RouteId, Verdict, Withdrawal,
+            CacheKey, EntryRow, Evidence, Finding, Label, LabelRow, Mark, Notice, RouteId, Tier, Verdict, Withdrawal,
         };
         use signet_lineage::verify::Stored;
         use signet_lineage::{Columns, LogRow, Record};
@@ -200,7 +208,7 @@ macro_rules! readers {
             Ok((rows.iter().map(to_notice).collect::<Result<_, _>>()?, behind))
         }
 
-        /// `label_columns`, without the last.
+        /// `label_columns`, without the number.
         fn to_label(row: &$row) -> Result<LabelRow, Fault> {
             let (verdict, evidence): (&str, &str) = (row.try_get(4)?, row.try_get(5)?);
             let small = |at: usize| Ok::<_, Fault>(u32::try_from(row.try_get::<i64, _>(at)?).unwrap_or(u32::MAX));
@@ -214,6 +222,8 @@ macro_rules! readers {
                     evidence: Evidence::named(evidence).ok_or_else(|| unread(evidence))?,
                     score_e6: small(6)?,
                     weight_e6: small(7)?,
+                    // A label counts whatever tier it is of.
+                    tier: row.try_get::<Option<&str>, _>(10)?.and_then(Tier::named),
                 })
             };
             let (model, encoder, generation) = (row.try_get(1)?, row.try_get(2)?, to_u64(row.try_get(3)?)?);
@@ -225,10 +235,26 @@ macro_rules! readers {
             })
         }
 
-        /// The labels, and the cursor behind them.
-        pub(super) fn to_labels(rows: &[$row], cursor: u64) -> Result<(Vec<LabelRow>, u64), Fault> {
-            let behind = rows.last().map(|row| to_u64(row.try_get(9)?)).transpose()?.unwrap_or(cursor);
-            Ok((rows.iter().map(to_label).collect::<Result<_, _>>()?, behind))
+        /// The labels with their numbers, and the cursor behind them.
+        pub(super) fn to_labels(rows: &[$row], cursor: u64) -> Result<(Vec<(u64, LabelRow)>, u64), Fault> {
+            let numbered = |row: &$row| Ok::<_, Fault>((to_u64(row.try_get(9)?)?, to_label(row)?));
+            let labels: Vec<_> = rows.iter().map(numbered).collect::<Result<_, _>>()?;
+            let behind = labels.last().map_or(cursor, |(number, _)| *number);
+            Ok((labels, behind))
+        }
+
+        /// `mark_columns`.
+        pub(super) fn to_mark(row: &$row) -> Result<(RouteId, Mark), Fault> {
+            let ago = |at: usize| row.try_get::<Option<i64>, _>(at)?.map(to_u64).transpose();
+            let route =
+                RouteId { model: row.try_get(0)?, encoder: row.try_get(1)?, generation: to_u64(row.try_get(2)?)? };
+            let mark = Mark {
+                upto: to_u64(row.try_get(3)?)?,
+                bound_e9: to_u64(row.try_get(4)?)?,
+                sums_e12: [row.try_get(5)?, row.try_get(6)?],
+                alarmed_ago: [ago(7)?, ago(8)?],
+            };
+            Ok((route, mark))
         }
 
         /// The entries, and the cursor behind them.
@@ -239,4 +265,4 @@ macro_rules! readers {
     };
 }
 
-pub(crate) use {entry_columns, label_columns, notice_columns, readers, record_columns};
+pub(crate) use {entry_columns, label_columns, mark_columns, notice_columns, readers, record_columns};

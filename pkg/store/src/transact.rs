@@ -71,7 +71,7 @@ where
 }
 
 /// The pool pings what comes back, without a limit: on a connection gone silent that would hold its place for good.
-async fn give_back<DB: Database>(mut conn: PoolConnection<DB>) {
+pub(crate) async fn give_back<DB: Database>(mut conn: PoolConnection<DB>) {
     if timeout(RETURN_LIMIT, conn.return_to_pool()).await.is_err() {
         tracing::warn!("a database connection fell silent and was dropped");
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct TableEmbedder {
     table: HashMap<String, Arc<[f32]>>,
     broken: AtomicBool,
+    id: &'static str,
 }
 
 impl TableEmbedder {
@@ -20,7 +21,13 @@ impl TableEmbedder {
     /// If a vector is zero or not finite.
     pub fn new<const D: usize>(rows: &[(&str, [f32; D])]) -> Self {
         let table = rows.iter().map(|(text, vector)| ((*text).to_owned(), unit(vector))).collect();
-        Self { table, broken: AtomicBool::new(false) }
+        Self { table, broken: AtomicBool::new(false), id: "table" }
+    }
+
+    /// The same encoder under another identity.
+    #[must_use]
+    pub fn named(self, id: &'static str) -> Self {
+        Self { id, ..self }
     }
 
     /// From now on every text is a fault, or none in the table is.
@@ -38,7 +45,7 @@ fn unit(vector: &[f32]) -> Arc<[f32]> {
 #[async_trait]
 impl Embedder for TableEmbedder {
     fn id(&self) -> &'static str {
-        "table"
+        self.id
     }
 
     async fn embed(&self, text: &str) -> Result<Arc<[f32]>, EmbedFault> {

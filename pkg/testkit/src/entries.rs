@@ -3,7 +3,7 @@
 use crate::switch::Switch;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use signet_cache::{EntryRow, EntryStore, StoreFault};
+use signet_cache::{CacheKey, EntryRow, EntryStore, StoreFault};
 
 /// An [`EntryStore`] that keeps every row until it is swept. A row's place in the order of appearance is its number from 1.
 #[derive(Debug, Default)]
@@ -17,6 +17,15 @@ pub struct MemoryEntryStore {
 struct Rows {
     held: Vec<(u64, EntryRow)>,
     last: u64,
+}
+
+impl MemoryEntryStore {
+    /// The row that counts under `key`.
+    pub(crate) fn newest(&self, key: &CacheKey) -> Option<EntryRow> {
+        let all = self.rows.lock();
+        let of_key = all.held.iter().filter(|(_, row)| row.key == *key);
+        of_key.max_by_key(|(appeared, row)| (row.created_ms, *appeared)).map(|(_, row)| row.clone())
+    }
 }
 
 #[async_trait]

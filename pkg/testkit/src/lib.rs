@@ -12,6 +12,7 @@ mod index;
 mod keys;
 mod labels;
 mod notices;
+mod shared;
 mod switch;
 
 pub use embed::TableEmbedder;
@@ -21,4 +22,5 @@ pub use index::BruteForceIndex;
 pub use keys::MemoryKeyStore;
 pub use labels::MemoryLabelStore;
 pub use notices::MemoryNoticeStore;
+pub use shared::{MemorySharedIndex, OverShared};
 pub use switch::{Switch, Trouble};

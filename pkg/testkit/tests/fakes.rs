@@ -5,13 +5,20 @@ use signet_cache::{
 };
 use signet_testkit::contract::unused_key;
 use signet_testkit::{
-    BruteForceIndex, MemoryEntryStore, MemoryExactStore, MemoryKeyStore, TableEmbedder, Trouble, exact_store_contract,
+    BruteForceIndex, MemoryEntryStore, MemoryExactStore, MemoryKeyStore, MemorySharedIndex, OverShared, TableEmbedder,
+    Trouble, exact_store_contract, vector_index_contract,
 };
 use signet_types::{EntryId, TenantId};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{advance, timeout};
 
 exact_store_contract!(memory, MemoryExactStore::default());
+vector_index_contract!(brute_force, BruteForceIndex::default());
+vector_index_contract!(shared, {
+    let index = Arc::new(MemorySharedIndex::default());
+    OverShared::new(index.clone(), index.entries.clone())
+});
 
 #[tokio::test(start_paused = true)]
 async fn a_value_is_there_until_its_very_end() {

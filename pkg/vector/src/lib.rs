@@ -19,7 +19,9 @@ mod sketch;
 mod table;
 mod tokenise;
 mod vocab;
+mod wordpieces;
 
 pub use encoder::{DIMS, EncodeFault, StaticEncoder};
 pub use index::FlatIndex;
 pub use table::TableFault;
+pub use wordpieces::WordPieces;

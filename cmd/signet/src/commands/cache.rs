@@ -3,11 +3,13 @@
 use super::explain::{self, ExplainArgs};
 use super::out::{complain, say};
 use super::progress::Progress;
-use super::purge::{self, PurgeArgs};
+use super::purge::{self, EraseArgs, PurgeArgs};
+use super::sample::{self, SampleArgs};
 use crate::exit;
 use crate::serve::build;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
+use signet_cache::Rescorer;
 use signet_config::{Config, Overrides, ProcessEnv};
 use signet_eval::{BadLine, EvalFault, Format, Options, PairOptions, Reader, Report, Setup, Watch, evaluate};
 use signet_vector::FlatIndex;
@@ -15,6 +17,10 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// For a second look at candidates, in place of the configured deadline: figures must not depend on what else runs.
+const PATIENCE: Duration = Duration::from_mins(10);
 
 #[derive(Subcommand)]
 pub(crate) enum CacheCommand {
@@ -24,6 +30,10 @@ pub(crate) enum CacheCommand {
     Explain(ExplainArgs),
     /// Take stored answers back, on every replica.
     Purge(PurgeArgs),
+    /// Print the questions that the gateway kept (semantic.question_log), for `eval` or for labelling by hand.
+    Sample(SampleArgs),
+    /// Destroy a tenant's keys: nothing that was stored for it can be read any more, on any replica.
+    Erase(EraseArgs),
 }
 
 #[derive(Args)]
@@ -102,6 +112,8 @@ pub(crate) fn run(command: &CacheCommand) -> u8 {
         CacheCommand::Eval(args) => ("eval", eval(args)),
         CacheCommand::Explain(args) => ("explain", explain::run(args)),
         CacheCommand::Purge(args) => ("purge", purge::run(args)),
+        CacheCommand::Sample(args) => ("sample", sample::run(args)),
+        CacheCommand::Erase(args) => ("erase", purge::erase(args)),
     };
     done.unwrap_or_else(|error| {
         complain(&format!("signet cache {name}: {error:#}"));
@@ -114,6 +126,13 @@ fn eval(args: &EvalArgs) -> Result<u8> {
         Ok(config) => config,
         Err(problems) => {
             complain(&problems.to_string());
+            return Ok(exit::CONFIG);
+        }
+    };
+    let rescorer = match rescorer(&config) {
+        Ok(rescorer) => rescorer,
+        Err(error) => {
+            complain(&format!("signet cache eval: {error:#}"));
             return Ok(exit::CONFIG);
         }
     };
@@ -131,7 +150,7 @@ fn eval(args: &EvalArgs) -> Result<u8> {
             return Ok(exit::DATA);
         }
     };
-    match measure(args, &config, reader)? {
+    match measure(args, &config, rescorer, reader)? {
         Ok(report) => write(args, &report).map(|()| exit::OK),
         Err(fault) => {
             complain(&format!("signet cache eval: {}: {fault}", args.file.display()));
@@ -147,7 +166,19 @@ fn open(file: &Path) -> std::io::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::with_capacity(1 << 16, File::open(file)?)))
 }
 
-fn measure(args: &EvalArgs, config: &Config, reader: Reader<Box<dyn BufRead>>) -> Result<Result<Report, EvalFault>> {
+/// The second look of the configuration, ready.
+fn rescorer(config: &Config) -> Result<Option<Arc<dyn Rescorer>>> {
+    let Some(rescoring) = build::rescoring(config, PATIENCE)? else { return Ok(None) };
+    rescoring.serve(build::model(&build::model_file(config))?);
+    Ok(Some(rescoring))
+}
+
+fn measure(
+    args: &EvalArgs,
+    config: &Config,
+    rescorer: Option<Arc<dyn Rescorer>>,
+    reader: Reader<Box<dyn BufRead>>,
+) -> Result<Result<Report, EvalFault>> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = args.workers.map_or(cores, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
@@ -155,6 +186,7 @@ fn measure(args: &EvalArgs, config: &Config, reader: Reader<Box<dyn BufRead>>) -
         cache: build::exact_settings(config),
         semantic: build::semantic_settings(config),
         embedder: build::embedder(config)?,
+        rescorer,
         index: Arc::new(|entries| Arc::new(FlatIndex::new(entries))),
     };
     let options = Options {

@@ -1,25 +1,31 @@
 //! From a valid configuration to the parts of a gateway.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use signet_cache::{
-    Cache, Embedder, ExactStore, Keyring, Mode, Question, Semantic, SemanticConfig, Trust, TrustPolicy, UNIT,
+    Cache, Embedder, ExactStore, Keyring, Mode, Question, RouteBase, Semantic, SemanticConfig, SharedIndex,
+    SharedSearch, Trust, TrustPolicy, UNIT,
 };
-use signet_config::{AuthMode as ConfiguredAuth, Config, Encoder, LineageMode, OnFull, SemanticMode, StoreLocation};
+use signet_config::{
+    AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, StoreLocation,
+};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{Gateway, Signer};
+use signet_minilm::{MiniLm, Rescoring, source};
 use signet_pipeline::{
-    AuthMode, Durability, Judge, Outbox, Parts, Pipeline, Recorder, RemoteEmbedder, RouteRules, Sampler, Sampling,
-    Settings, TreeView, Voice,
+    AuthMode, Durability, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder, RemoteEmbedder,
+    RouteRules, Sampler, Sampling, Settings, TreeView, Voice,
 };
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
 use signet_spool::RecordLog;
-use signet_store::{Options as StoreOptions, Stores};
+use signet_store::{Options as StoreOptions, PgVectorIndex, Stores};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, ModelName};
 use signet_vector::{FlatIndex, StaticEncoder};
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Raised when the rules that make cache keys change, so that an old entry is never found under a new meaning.
 const POLICY_GENERATION: u64 = 1;
@@ -32,6 +38,19 @@ pub(crate) struct Common {
 }
 
 pub(crate) fn stores(config: &Config) -> Result<Stores> {
+    Stores::open(&store_options(config)).map_err(|error| anyhow!(error).context("store.url"))
+}
+
+/// The index that all replicas share, where one is configured.
+pub(crate) fn shared_index(config: &Config) -> Result<Option<Arc<PgVectorIndex>>> {
+    if config.semantic.backend != Backend::Pgvector || config.semantic.mode == SemanticMode::Off {
+        return Ok(None);
+    }
+    let index = PgVectorIndex::open(&store_options(config), config.cache.lookup_timeout);
+    Ok(Some(Arc::new(index.map_err(|error| anyhow!(error).context("store.url"))?)))
+}
+
+fn store_options(config: &Config) -> StoreOptions {
     let url = match &config.store.location {
         StoreLocation::Sqlite(file) => format!("sqlite://{}", file.display()),
         StoreLocation::Postgres(url) => url.expose().clone(),
@@ -39,7 +58,7 @@ pub(crate) fn stores(config: &Config) -> Result<Stores> {
     // The configuration has resolved the path already; joining the data folder again would double a relative one.
     let mut options = StoreOptions::new(url, "");
     options.direct_url = config.store.direct_url.as_ref().map(|url| url.expose().clone());
-    Stores::open(&options).map_err(|error| anyhow!(error).context("store.url"))
+    options
 }
 
 pub(crate) fn redis(config: &Config) -> Result<Option<Arc<RedisExactStore>>> {
@@ -91,9 +110,16 @@ pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>
     Recorder::new(log, signer, voice, common.clock.clone(), common.metrics.clone())
 }
 
-pub(crate) fn cache(config: &Config, shared: Option<Arc<RedisExactStore>>, keys: Arc<Keyring>) -> Result<Cache> {
+pub(crate) fn cache(
+    config: &Config,
+    shared: Option<Arc<RedisExactStore>>,
+    index: Option<Arc<PgVectorIndex>>,
+    keys: Arc<Keyring>,
+    rescoring: Option<Arc<Rescoring>>,
+) -> Result<Cache> {
     let shared = shared.map(|store| store as Arc<dyn ExactStore>);
-    Ok(Cache::new(exact_settings(config), shared, semantic(config)?, keys))
+    let search = index.map(|index| SharedSearch::new(index as Arc<dyn SharedIndex>, keys.clone()));
+    Ok(Cache::new(exact_settings(config), shared, semantic(config, search, rescoring)?, keys))
 }
 
 pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
@@ -106,15 +132,49 @@ pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
     }
 }
 
-fn semantic(config: &Config) -> Result<Option<Semantic>> {
+fn semantic(
+    config: &Config,
+    search: Option<SharedSearch>,
+    rescoring: Option<Arc<Rescoring>>,
+) -> Result<Option<Semantic>> {
     let settings = semantic_settings(config);
     if settings.mode == Mode::Off {
         return Ok(None);
     }
-    let index = Arc::new(FlatIndex::new(settings.max_entries));
     // Builds the word lists now, so that the first request does not.
     drop(Question::read("What is a cache?"));
-    Ok(Some(Semantic::new(settings, embedder(config)?, index)))
+    let embedder = embedder(config)?;
+    let layer = match search {
+        Some(search) => Semantic::shared(settings, embedder, search),
+        None => Semantic::new(settings, embedder, Arc::new(FlatIndex::new(settings.max_entries))),
+    };
+    Ok(Some(match rescoring {
+        Some(rescoring) => layer.rescored(rescoring),
+        None => layer,
+    }))
+}
+
+/// Where the optional encoder's file is.
+pub(crate) fn model_file(config: &Config) -> PathBuf {
+    config.semantic.model_dir.join(source::FILE_NAME)
+}
+
+/// Scoring by the optional encoder, if it is configured. It has no model yet, but there is a file to load it from.
+pub(crate) fn rescoring(config: &Config, deadline: Duration) -> Result<Option<Arc<Rescoring>>> {
+    if !matches!(config.semantic.encoder, Encoder::MiniLm) || config.semantic.mode == SemanticMode::Off {
+        return Ok(None);
+    }
+    let file = model_file(config);
+    if !file.is_file() {
+        bail!("semantic.encoder is \"minilm\", but there is no {}: run `signet model fetch`", file.display());
+    }
+    Ok(Some(Arc::new(Rescoring::new(deadline))))
+}
+
+/// The optional encoder's model.
+pub(crate) fn model(file: &Path) -> Result<MiniLm> {
+    let read = || Ok::<_, anyhow::Error>(MiniLm::read(&std::fs::read(file)?)?);
+    read().with_context(|| format!("{} cannot be used; run `signet model fetch`", file.display()))
 }
 
 const fn mode(configured: SemanticMode) -> Mode {
@@ -127,10 +187,8 @@ const fn mode(configured: SemanticMode) -> Mode {
 
 /// What each configured model allows of the semantic cache.
 fn rules(config: &Config) -> HashMap<ModelName, RouteRules> {
-    let own = |model: &signet_config::Model| RouteRules {
-        mode: mode(model.semantic_mode),
-        floor: Some(model.similarity_min).filter(|floor| *floor > config.semantic.similarity_min),
-    };
+    let own =
+        |model: &signet_config::Model| RouteRules { mode: mode(model.semantic_mode), floor: model.similarity_min };
     config.models.iter().map(|model| (model.name.clone(), own(model))).collect()
 }
 
@@ -141,7 +199,7 @@ pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
 
 pub(crate) fn embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     match &config.semantic.encoder {
-        Encoder::Embedded => Ok(Arc::new(StaticEncoder::embedded())),
+        Encoder::Embedded | Encoder::MiniLm => Ok(Arc::new(StaticEncoder::embedded())),
         Encoder::Endpoint { base_url, model, api_key, timeout } => {
             let name = "semantic-embedder".parse().expect("a good name");
             let mut built = ProviderConfig::new(name, base_url.clone());
@@ -170,6 +228,7 @@ pub(crate) struct Built {
     pub(crate) outbox: Outbox,
     pub(crate) sampler: Option<Arc<Sampler>>,
     pub(crate) tree: Arc<TreeView>,
+    pub(crate) questions: Option<Arc<QuestionDraw>>,
 }
 
 /// Sampling, where there is a semantic layer. Its own fleet: connections belong to the runtime that made them.
@@ -187,12 +246,23 @@ pub(crate) fn sampling(
         floor_e6: millionths(semantic.similarity_min),
         lowest_e6: millionths(semantic.similarity_lowest),
     };
+    let base = RouteBase { policy, mode: mode(semantic.mode) };
+    let own = |model: &signet_config::Model| {
+        let floor_e6 = model.similarity_min.map(millionths);
+        let policy = TrustPolicy {
+            max_false_share: model.max_false_share,
+            floor_e6: floor_e6.unwrap_or(policy.floor_e6),
+            lowest_e6: floor_e6.unwrap_or(policy.lowest_e6),
+        };
+        (model.name.as_str().to_owned(), RouteBase { policy, mode: mode(model.semantic_mode) })
+    };
+    let own = config.models.iter().map(own).collect();
     let judge = match &semantic.judge {
         Some(model) => Some(Judge::new(Arc::new(fleet(config)?.0), model.clone())),
         None => None,
     };
     Ok(Some(Sampling {
-        trust: Arc::new(Trust::new(policy, layer.encoder(), POLICY_GENERATION)),
+        trust: Arc::new(Trust::new(base, layer.encoder(), POLICY_GENERATION).with_own(own)),
         share: semantic.sample_share,
         floor: semantic.similarity_min,
         store: stores.labels.clone(),
@@ -201,6 +271,12 @@ pub(crate) fn sampling(
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),
     }))
+}
+
+/// The log of questions in the data folder, whether it is filled or not.
+pub(crate) fn question_files(config: &Config) -> QuestionFiles {
+    let bounds = config.semantic.questions.unwrap_or(Questions { share: 0.0, max_bytes: 0, max_age: Duration::MAX });
+    QuestionFiles::new(config.data_dir.join("questions"), bounds.max_bytes, bounds.max_age)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a similarity is in (0, 1]")]
@@ -236,6 +312,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         notices: built.stores.notices,
         tree: Some(built.tree),
         sampler: built.sampler,
+        questions: built.questions,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),

@@ -3,7 +3,8 @@
 pub(crate) mod build;
 mod files;
 mod folder;
-mod keys;
+mod index;
+pub(crate) mod keys;
 mod lanes;
 mod log;
 mod run;

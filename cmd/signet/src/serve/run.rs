@@ -7,18 +7,20 @@
 use super::build::{self, Built, Common};
 use super::lanes::Lanes;
 use super::tree::{self, Tree};
-use super::{Stop, files, folder, keys, log};
+use super::{Stop, files, folder, index, keys, log};
 use anyhow::{Context, Result, anyhow};
-use signet_cache::Keyring;
+use signet_cache::{Cache, Keyring};
 use signet_config::{Config, LineageMode, OnFull};
 use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
+use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Carrier, Follower, LabelFollower, Outbox, Recorder, Sampler, Sampling, ShipEnd, Shipper, Tail, outbox,
+    Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Sampler, Sampling, ShipEnd, Shipper,
+    Tail, outbox, question_log,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
-use signet_store::Stores;
+use signet_store::{PgVectorIndex, Stores, UnusableIndex};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, LogId, SystemClock};
 use std::net::SocketAddr;
@@ -27,6 +29,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +54,8 @@ struct Process {
     tree: Tree,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
+    index: Option<Arc<PgVectorIndex>>,
+    rescoring: Option<Arc<Rescoring>>,
     services: Handle,
     lanes: Vec<Handle>,
     /// Ends the listeners.
@@ -69,6 +74,7 @@ struct Bound {
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
 pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
     build::fleet(&config).map_err(Stop::config)?;
+    let rescoring = build::rescoring(&config, config.semantic.rescore_deadline).map_err(Stop::config)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -76,7 +82,7 @@ pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
     let services = runtime("services", 1)?;
     let lanes = Lanes::start()?;
     let front = Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    let process = open(config, accept_gap, services.handle().clone(), lanes.handles())?;
+    let process = open(config, accept_gap, rescoring, services.handle().clone(), lanes.handles())?;
     let stop = process.stop.clone();
     let outcome = front.block_on(process.run());
     stop.cancel();
@@ -90,15 +96,25 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     built.with_context(|| format!("starting the {name} runtime"))
 }
 
-fn open(config: Config, accept_gap: bool, services: Handle, lanes: Vec<Handle>) -> Result<Process, Stop> {
+fn open(
+    config: Config,
+    accept_gap: bool,
+    rescoring: Option<Arc<Rescoring>>,
+    services: Handle,
+    lanes: Vec<Handle>,
+) -> Result<Process, Stop> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
     let key = signer.public_key();
     let checkpoints = keys::checkpoint_signer(&config)?;
-    let (stores, redis) = {
+    let (stores, redis, index) = {
         let _inside = services.enter();
-        (build::stores(&config).map_err(Stop::config)?, build::redis(&config).map_err(Stop::config)?)
+        (
+            build::stores(&config).map_err(Stop::config)?,
+            build::redis(&config).map_err(Stop::config)?,
+            build::shared_index(&config).map_err(Stop::config)?,
+        )
     };
     let ask = |log| services.block_on(stored_seq(&stores, log));
     let opened = log::open(&config, (&key, accept_gap), &clock, &checkpoints.public_key(), ask)?;
@@ -108,7 +124,23 @@ fn open(config: Config, accept_gap: bool, services: Handle, lanes: Vec<Handle>) 
         (Arc::default(), CancellationToken::new(), CancellationToken::new());
     let parts = tree::Of { config: &config, common: &common, recorder: &recorder, stores: &stores, health: &health };
     let tree = Tree::start(parts, &key, checkpoints, &services)?;
-    Ok(Process { config, common, health, recorder, key, gaps, tree, stores, redis, services, lanes, close, stop })
+    Ok(Process {
+        config,
+        common,
+        health,
+        recorder,
+        key,
+        gaps,
+        tree,
+        stores,
+        redis,
+        index,
+        rescoring,
+        services,
+        lanes,
+        close,
+        stop,
+    })
 }
 
 impl Process {
@@ -171,6 +203,7 @@ impl Process {
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
     async fn start(&self, apps: &[Arc<App>], migrated: &CancellationToken) -> Result<JoinHandle<()>, Stop> {
+        let indexed = self.make_index(migrated);
         let secret = if let Some(secret) = keys::secret_at_hand(&self.config)? {
             secret
         } else {
@@ -179,7 +212,9 @@ impl Process {
             keys::secret_of_store(&self.config, &*self.stores.keys, note).await?
         };
         let ring = Arc::new(Keyring::new(self.stores.keys.clone(), secret));
-        let cache = Arc::new(build::cache(&self.config, self.redis.clone(), ring.clone())?);
+        let (redis, index) = (self.redis.clone(), self.index.clone());
+        let cache = Arc::new(build::cache(&self.config, redis, index, ring.clone(), self.rescoring.clone())?);
+        self.load();
         let (notices, clock) = (self.stores.notices.clone(), self.common.clock.clone());
         let follower = Follower::new(notices, cache.clone(), ring.clone(), clock);
         let (outbox, carrier) = self.outbox();
@@ -191,15 +226,18 @@ impl Process {
         };
         let built = Built {
             cache: cache.clone(),
-            keys: ring,
+            keys: ring.clone(),
             recorder: self.recorder.clone(),
             stores: self.stores.clone(),
             outbox,
             sampler,
             tree: self.tree.view.clone(),
+            questions: self.keep_questions(),
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
         self.follow(follower, migrated).await;
+        index::heard(indexed).await?;
+        self.refill(&cache, ring);
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
@@ -211,16 +249,51 @@ impl Process {
         Ok(carrying)
     }
 
+    /// Makes the shared index in the background, where there is one.
+    fn make_index(&self, migrated: &CancellationToken) -> oneshot::Receiver<Result<(), UnusableIndex>> {
+        let (tell, told) = oneshot::channel();
+        if let Some(made) = self.index.clone() {
+            self.services.spawn(index::make(made, self.health.clone(), migrated.clone(), tell));
+        }
+        told
+    }
+
+    /// Brings what was stored without an index, or by another encoder, into the shared one.
+    fn refill(&self, cache: &Arc<Cache>, keys: Arc<Keyring>) {
+        let Some(index) = self.index.clone() else { return };
+        let (rows, clock) = (self.stores.entries.clone(), self.common.clock.clone());
+        self.services.spawn(Refill { rows, index, cache: cache.clone(), keys, clock }.run(self.stop.clone()));
+    }
+
+    /// Loads the optional encoder in the background; until it is there, what it would score is a miss.
+    fn load(&self) {
+        let Some(rescoring) = self.rescoring.clone() else { return };
+        let (health, file) = (self.health.clone(), build::model_file(&self.config));
+        health.note("encoder", Some("the model is being loaded".to_owned()));
+        self.services.spawn_blocking(move || match build::model(&file) {
+            Ok(model) => {
+                rescoring.serve(model);
+                health.note("encoder", None);
+                tracing::info!("the optional encoder is loaded");
+            }
+            Err(error) => {
+                tracing::warn!(error = %format!("{error:#}"), "the optional encoder is not there");
+                health.note("encoder", Some(format!("{error:#}")));
+            }
+        });
+    }
+
     fn outbox(&self) -> (Outbox, Carrier) {
         let shared = self.redis.clone().map(|store| store as Arc<dyn signet_cache::ExactStore>);
         let rows = self.config.cache.persist.then(|| self.stores.entries.clone());
-        outbox(shared, rows, self.common.clock.clone(), self.common.metrics.clone())
+        let vectors = self.index.clone().map(|index| index as Arc<dyn signet_cache::SharedIndex>);
+        outbox(shared, rows, vectors, self.common.clock.clone(), self.common.metrics.clone())
     }
 
     /// Reads what was taken back, then goes on in the background.
     async fn follow(&self, mut follower: Follower, migrated: &CancellationToken) {
         let (migrated, stop) = (migrated.clone(), self.stop.clone());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, told) = oneshot::channel();
         self.services.spawn(async move {
             migrated.cancelled().await;
             let _gone = tell.send(follower.catch_up().await.is_ok());
@@ -238,7 +311,7 @@ impl Process {
         let mut follower = LabelFollower::new(store, trust, models, self.common.metrics.clone());
         let (sampler, labeller) = sampling.split();
         let (migrated, stop) = (migrated.clone(), self.stop.clone());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, told) = oneshot::channel();
         self.services.spawn(labeller.run(stop.clone()));
         self.services.spawn(async move {
             migrated.cancelled().await;
@@ -251,10 +324,19 @@ impl Process {
         sampler
     }
 
+    /// Keeps drawn questions in the background, where the operator wants them.
+    fn keep_questions(&self) -> Option<Arc<QuestionDraw>> {
+        let wanted = self.config.semantic.questions?;
+        let (clock, metrics) = (self.common.clock.clone(), self.common.metrics.clone());
+        let (draw, writer) = question_log(wanted.share, build::question_files(&self.config), clock, metrics);
+        self.services.spawn(writer.run(self.stop.clone()));
+        Some(Arc::new(draw))
+    }
+
     /// Reads stored entries for a moment, then goes on in the background.
     async fn warm(&self, mut tail: Tail, migrated: &CancellationToken) {
         let (migrated, stop) = (migrated.clone(), self.stop.clone());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, told) = oneshot::channel();
         self.services.spawn(async move {
             migrated.cancelled().await;
             tail.warm().await;
@@ -361,6 +443,9 @@ impl Process {
         }
         self.tree.finish(grace).await;
         self.stores.close().await;
+        if let Some(index) = &self.index {
+            index.close().await;
+        }
         Ok(synced?)
     }
 }

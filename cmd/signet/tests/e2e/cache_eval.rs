@@ -17,7 +17,7 @@ const PAIRS: [(&str, &str, bool); 9] = [
     ("How do I turn on dark mode in the editor?", "How do I turn off dark mode in the editor?", false),
     ("How do I convert USD to EUR?", "How do I convert EUR to USD?", false),
     ("What is the status of dispute #D-7781?", "What is the status of dispute #D-7782?", false),
-    ("What is the weather like today?", "What's the weather like today?", false),
+    ("What is the weather like today?", "What is the weather like tomorrow?", false),
     ("What is the capital of Norway?", "Write a haiku about the sea", false),
 ];
 

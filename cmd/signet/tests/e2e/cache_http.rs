@@ -266,5 +266,9 @@ fn an_answer_about_now_is_kept_for_a_moment_only_unless_the_caller_says_how_long
     assert!(kept("What is the weather in Oslo today?", &[]) <= 60);
     assert!(kept("And what is it there today?", &[]) <= 60, "whatever else keeps it from the semantic cache");
     assert!(kept("What is a barometer?", &[]) > 3_000);
+    let reworded = gateway.chat(&chat("so what's the weather in Oslo today"), &[]);
+    reworded.is(200, "SEMANTIC");
+    let left = reworded.need("cache-status").rsplit_once("ttl=").and_then(|(_, ttl)| ttl.parse::<u64>().ok());
+    assert!(left.is_some_and(|left| left <= 60), "no longer than the answer it stands on");
     assert!(kept("What is the weather in Bergen today?", &[("X-Cache-TTL", "900")]) > 800);
 }

@@ -177,3 +177,21 @@ fn an_alias_that_is_mapped_to_another_model_finds_nothing_of_the_old_one() {
     assert!(mock.requests().last().is_some_and(|seen| String::from_utf8_lossy(&seen.body).contains("small-2")));
     assert_eq!(second.chat(&chat("What is a sound?"), &[]).refusal(404)["code"], "model_not_found");
 }
+
+#[test]
+fn the_key_in_a_record_changes_with_what_is_generated() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let key = |more: serde_json::Value| {
+        let answer = gateway.chat(&with(chat(PROMPT), more), &[("X-Cache-Mode", "exact")]);
+        let key = gateway.record(&answer.id())["predicate"]["cache"]["key_fp"].clone();
+        assert!(key.is_string() || key.is_object(), "{key}");
+        key.to_string()
+    };
+    let variants =
+        [json!({}), json!({"temperature": 0}), json!({"temperature": 0.1}), json!({"seed": 1}), json!({"model": "n"})];
+    let keys: Vec<String> = variants.iter().cloned().map(key).collect();
+    let distinct: std::collections::BTreeSet<&String> = keys.iter().collect();
+    assert_eq!(distinct.len(), variants.len(), "{keys:?}");
+    assert_eq!(variants.into_iter().map(key).collect::<Vec<_>>(), keys, "and with nothing else");
+}

@@ -120,3 +120,35 @@ fn every_key_in_redis_has_an_end_and_a_fixed_size() {
          if #key > 100 or string.find(redis.call('GET', key), 'heron') then error('not as it should be') end",
     );
 }
+
+#[test]
+fn two_hundred_answers_that_come_from_redis_at_once_each_belong_to_their_question() {
+    let mock = mock();
+    let redis = Redis::start();
+    let folder = TempDir::new().expect("a folder");
+    let setup = Setup::on(&mock).within(folder.path()).set("redis.url", &redis.url()).set("cache.persist", "false");
+    let prompts: Vec<String> = (0..200).map(|n| format!("Question number {n}-{}, please", n % 7)).collect();
+    let everybody = |gateway: &Gateway, expected: &str| {
+        std::thread::scope(|scope| {
+            for share in prompts.chunks(10) {
+                scope.spawn(move || {
+                    for prompt in share {
+                        let answer = gateway.chat(&chat(prompt), &[]);
+                        answer.is(200, expected);
+                        assert_eq!(answer.said(), answer_text(prompt));
+                    }
+                });
+            }
+        });
+    };
+    let gateway = setup.start();
+    until_held(&gateway, &redis, &[PROMPT]);
+    everybody(&gateway, "MISS");
+    eventually("the entries in Redis", || (redis.keys() == 201).then_some(()));
+    drop(gateway.stop());
+    let gateway = setup.start();
+    eventually("Redis", || {
+        (gateway.chat(&chat(PROMPT), &[("Cache-Control", "only-if-cached")]).status == 200).then_some(())
+    });
+    everybody(&gateway, "EXACT");
+}

@@ -177,6 +177,53 @@ fn a_complaint_of_a_semantic_hit_tells_against_its_route_and_praise_does_not() {
 }
 
 #[test]
+fn labels_lower_the_floor_for_a_model_never_under_its_own_and_are_told_apart_by_tier() {
+    let mock = mock();
+    let (stored, near) = ("How do I choose a lawyer in a small town?", "How do I select an attorney in a small town?");
+    says(&mock, "small town", "By asking around.");
+    let folder = TempDir::new().expect("a folder");
+    let mut setup = every_hit_is_checked(&mock).within(folder.path()).set("semantic.similarity_lowest", "0.8");
+    // At a half, one right label is enough.
+    setup = setup.set("semantic.max_false_share", "0.5").set("model.1.similarity_min", "0.98");
+    for (number, name) in ["loose", "strict"].into_iter().enumerate() {
+        let key = |part: &str| format!("model.{number}.{part}");
+        setup = setup.set(&key("name"), name);
+        setup = setup.set(&key("targets.0.provider"), "mock").set(&key("targets.0.model"), name);
+    }
+    let gateway = setup.start();
+    let ask = |gateway: &Gateway, model: &str, prompt: &str| {
+        let request = crate::gateway::with(chat(prompt), json!({ "model": model }));
+        gateway.chat(&request, &[]).need("x-cache").to_owned()
+    };
+    for model in ["loose", "strict"] {
+        assert_eq!(ask(&gateway, model, stored), "MISS");
+        assert_eq!(ask(&gateway, model, near), "MISS", "drawn, or under the floor");
+        assert_eq!(ask(&gateway, model, "How do I choose a lawyer in a small town, please?"), "MISS", "drawn");
+    }
+    let route = |gateway: &Gateway, model: &str| {
+        let status = gateway.status();
+        let routes = status["routes"].as_array().expect("routes").clone();
+        routes.into_iter().find(|route| route["model"] == model).unwrap_or_default()
+    };
+    eventually("labels of both tiers", || (route(&gateway, "loose")["labels"] == 2).then_some(()));
+    eventually("a label", || (route(&gateway, "strict")["labels"] == 1).then_some(()));
+    let loose = route(&gateway, "loose");
+    let one = json!({"right": 1, "wrong": 0, "unknown": 0});
+    assert_eq!((&loose["mode"], &loose["floor_e6"]), (&json!("on"), &json!(800_000)));
+    assert_eq!(loose["tiers"], json!({"same-words": one, "vector": one}));
+    assert_eq!(route(&gateway, "strict")["floor_e6"], 980_000);
+    drop(gateway.stop());
+
+    let gateway = setup.set("semantic.sample_share", "0").start();
+    assert_eq!(route(&gateway, "loose"), loose);
+    for (model, expected) in [("loose", "SEMANTIC"), ("strict", "MISS")] {
+        let other = near.replace("small", "large");
+        assert_eq!(ask(&gateway, model, &stored.replace("small", "large")), "MISS");
+        assert_eq!(ask(&gateway, model, &other), expected, "{model}");
+    }
+}
+
+#[test]
 fn replicas_learn_each_others_labels() {
     let mock = mock();
     says(&mock, "\"stored\"", "no");

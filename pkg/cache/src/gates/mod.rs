@@ -142,13 +142,17 @@ const RULES: [(Gate, Rule); 21] = [
     (Gate::Roles, roles::agree),
 ];
 
-/// May the answer to `stored` be served to who asked `asked`? Similarity is the caller's business. The same words pass.
+/// May the answer to `stored` be served to who asked `asked`? Similarity is the caller's business. The same words pass; a
+/// question about now, or one too long to be judged, passes with nothing else.
 ///
 /// # Errors
 /// The first gate that refuses.
 pub fn judge(asked: &Question, stored: &Question) -> Result<(), Refusal> {
     if asked.same_words() == stored.same_words() {
         return Ok(());
+    }
+    if asked.strict() || stored.strict() {
+        return Err(Refusal { gate: Gate::Words });
     }
     judge_by(&RULES, asked, stored)
 }

@@ -167,7 +167,9 @@ fn opening(tokens: &[Token<'_>]) -> Option<(usize, bool)> {
         }
     }
     let asks = |used: usize| rest(used).is_some_and(|next| next.has(marks::QUESTION_WORD) && next.cased.is_none());
-    let lead = begins_any(tokens, LEADS).filter(|&used| !tokens[used - 1].colon && asks(used));
+    // "Let me know when it rings" asks for a call, not for the time.
+    let called = |used: usize| rest(used).is_some_and(|next| next.is("when")) && first.is_any(&["let", "tell"]);
+    let lead = begins_any(tokens, LEADS).filter(|&used| !tokens[used - 1].colon && asks(used) && !called(used));
     let skill = |used: usize| {
         rest(used + 1).is_some_and(|next| next.is("to")) || rest(used).is_some_and(|next| next.sense().is_none())
     };
@@ -229,7 +231,23 @@ fn closing(tokens: &[Token<'_>]) -> Option<usize> {
     let before = rest(used);
     let apart = before.last().is_none_or(|token| token.ends);
     let plain = used == 1 && last.is("please") && trails(before);
-    ((apart || plain) && !before.iter().any(|token| token.colon)).then_some(used)
+    // "How do you say, thank you?"
+    let asked = before.last().is_some_and(|token| {
+        token.class() == Class::Preposition
+            || token.is_any(&[
+                "say",
+                "write",
+                "spell",
+                "answer",
+                "reply",
+                "respond",
+                "type",
+                "pronounce",
+                "translate",
+                "or",
+            ])
+    });
+    ((apart || plain) && !asked && !before.iter().any(|token| token.colon)).then_some(used)
 }
 
 /// Whether "please" without a comma can only be politeness: a whole question of a common frame stands before it,

@@ -87,6 +87,8 @@ pub(super) struct Rewrite {
     pub(super) next: Next,
     /// Only where a clause begins.
     pub(super) first: bool,
+    /// Only behind "how to", "to", "I" or "you".
+    pub(super) done: bool,
     /// Also where words themselves are asked about.
     pub(super) of_words: bool,
 }
@@ -94,7 +96,7 @@ pub(super) struct Rewrite {
 impl Rewrite {
     fn new(with: &'static str) -> Self {
         let with = with.split_whitespace().collect();
-        Self { rest: Box::default(), with, next: Next::Any, first: false, of_words: false }
+        Self { rest: Box::default(), with, next: Next::Any, first: false, done: false, of_words: false }
     }
 }
 
@@ -219,12 +221,26 @@ fn build() -> Words {
             add_phrase(&mut words, phrase, Rewrite { next, first, of_words: true, ..Rewrite::new("how-to") });
         }
     }
+    for &(canon, other, nouns) in synonyms::BEFORE {
+        for noun in nouns.split_whitespace() {
+            let with = Rewrite::new(leaked(format!("{canon} {noun}")));
+            add_phrase(&mut words, leaked(format!("{other} {noun}")), with);
+        }
+    }
+    for noun in phrases::STATES.split_whitespace() {
+        let with = Rewrite::new(leaked(format!("an earlier {noun}")));
+        add_phrase(&mut words, leaked(format!("a previous {noun}")), with);
+    }
     for &(canon, verbs, nouns) in phrases::LIGHT_VERBS {
         for noun in nouns.split_whitespace() {
             let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
             let with = leaked(format!("{canon} {article} {noun}"));
             for verb in verbs.split_whitespace() {
-                add_phrase(&mut words, leaked(format!("{verb} {article} {noun}")), Rewrite::new(with));
+                add_phrase(
+                    &mut words,
+                    leaked(format!("{verb} {article} {noun}")),
+                    Rewrite { done: true, ..Rewrite::new(with) },
+                );
             }
         }
     }

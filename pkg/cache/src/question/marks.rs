@@ -97,6 +97,40 @@ pub(super) const TO: Mark = 1 << 52;
 /// Measures only, with or without a number before it.
 pub(super) const MEASURE: Mark = 1 << 53;
 
+/// Names a piece of code: the word before it is written as it is.
+pub(super) const CODE: Mark = 1 << 58;
+/// Judges a word: correct, formal.
+pub(super) const JUDGES: Mark = 1 << 59;
+/// A verb that stands for a commoner one.
+pub(super) const OTHER_VERB: Mark = 1 << 60;
+/// What a house has for those who come.
+pub(super) const AMENITY: Mark = 1 << 27;
+/// A house or place that people come to.
+pub(super) const HOUSE: Mark = 1 << 28;
+/// Has a price, without an article too: delivery.
+pub(super) const SOLD: Mark = 1 << 29;
+/// A document or program: what is worked on is in it.
+pub(super) const DOCUMENT: Mark = 1 << 38;
+
+/// A device or service that one handles as anybody does.
+pub(super) const DEVICE: Mark = 1 << 39;
+/// A verb for what is done to a device or service that is there already.
+pub(super) const HANDLES: Mark = 1 << 42;
+/// A setting that is on or off.
+pub(super) const SETTING: Mark = 1 << 43;
+/// A value that programs hold several of, or several in.
+pub(super) const DATA: Mark = 1 << 45;
+/// A verb for what a program does to such a value.
+pub(super) const ARRANGES: Mark = 1 << 49;
+/// if, whether.
+pub(super) const WHETHER: Mark = 1 << 56;
+/// claim.
+pub(super) const CLAIM: Mark = 1 << 61;
+/// available.
+pub(super) const AVAILABLE: Mark = 1 << 62;
+/// What every country has one of.
+pub(super) const COUNTRY_HAS: Mark = 1 << 63;
+
 /// cost.
 pub(super) const COSTS: Mark = 1 << 54;
 /// far, distance.
@@ -118,10 +152,9 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (
         ACRONYM,
         "uk usa uae eu ussr nasa nato nba nfl fifa uefa unesco unicef opec ibm bbc cnn fbi cia nsa irs nhs hmrc dvla html css \
-         sql xml json yaml csv pdf jpeg jpg png gif svg url uri http https ftp sftp ssh tls ssl vpn dns dhcp tcp udp ip lan wan \
-         usb hdmi cpu gpu ssd hdd bios api sdk ide cli gui jwt oauth orm crud rsa aes md5 sha dna rna hiv covid adhd mri ecg \
-         atm gps sms mms pin vat ira gdp ceo cfo cto faq diy tv pc dvd cd iq eq phd mba bmi sim wifi utc gmt est pst cet usd \
-         eur gbp jpy chf cad aud inr cny",
+         sql xml json yaml csv pdf jpeg jpg png gif svg url uri http https ftp sftp ssh tls ssl vpn dns dhcp tcp udp ip \
+         usb hdmi cpu gpu ssd hdd bios api sdk cli gui jwt oauth rsa aes md5 dna rna hiv covid adhd mri ecg gps sms mms gdp \
+         ceo cfo cto faq diy tv pc dvd cd iq phd mba bmi wifi utc gmt usd eur gbp jpy cny",
     ),
     (
         BARE,
@@ -186,7 +219,10 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
          bills subscription subscriptions payment payments appointment appointments case cases grade grades score scores result \
          results salary transaction transactions statement statements loan loans contract contracts plan plans flight flights",
     ),
-    (STATIVE, "be feel look seem sound smell taste know have die live"),
+    (
+        STATIVE,
+        "be feel look seem sound smell taste know have die live breathe digest hear matter fare appear come exist age compare",
+    ),
     (
         HANDS,
         "cook boil bake fry roast poach grill steam peel chop wash iron sew knit paint plant grow cut clean dry wipe mow prune \
@@ -202,6 +238,61 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (BY, "by"),
     (WHICH, "which whom who"),
     (COSTS, "cost"),
+    (
+        CODE,
+        "keyword function method command tag attribute property operator statement clause macro decorator module package class \
+         variable flag parameter argument",
+    ),
+    (
+        JUDGES,
+        "correct right wrong acceptable valid proper formal informal standard british american english dated outdated archaic \
+         old slang colloquial rude offensive",
+    ),
+    (
+        AMENITY,
+        "pool gym spa sauna bar restaurant cafe park lot lift elevator cloakroom locker toilet shower kitchen garden \
+         playground library shop atm pharmacy clinic lounge lobby terrace balcony bathtub fridge microwave kettle safe \
+         charger creche canteen chapel",
+    ),
+    (
+        HOUSE,
+        "hotel inn hostel motel resort spa gym restaurant cafe bar pub shop store mall supermarket library museum \
+         gallery hospital clinic school university college campus office building airport station terminal park zoo \
+         beach campsite cinema theatre theater stadium arena church flat apartment villa lodge room",
+    ),
+    (
+        SOLD,
+        "delivery shipping postage parking breakfast insurance membership tuition childcare tickets stamps lessons eggs \
+         electricity petrol gas admission entry",
+    ),
+    (
+        DOCUMENT,
+        "spreadsheet document settings app editor browser menu script workbook ide database \
+         notebook",
+    ),
+    (
+        DEVICE,
+        "router modem printer scanner laptop computer pc tablet phone smartphone browser firewall client webcam keyboard headset \
+         headphones tv television dishwasher machine fridge refrigerator freezer oven microwave kettle thermostat subscription membership reservation \
+         booking",
+    ),
+    (
+        HANDLES,
+        "reset restart reboot update configure connect disconnect clean repair fix uninstall cancel renew pause calibrate descale \
+         defrost turn switch",
+    ),
+    (
+        SETTING,
+        "notifications cookies bluetooth wifi two-factor-authentication autofill autocorrect autosave autoplay autocomplete \
+         subtitles captions encryption macros popups mode",
+    ),
+    (DATA, "list array string dictionary dict set tuple map hashmap vector slice"),
+    (ARRANGES, "reverse sort copy filter shuffle merge split print"),
+    (WHETHER, "if whether"),
+    (CLAIM, "claim"),
+    (AVAILABLE, "available"),
+    (COUNTRY_HAS, "capital city population currency climate flag gdp area president king chancellor emperor"),
+    (OTHER_VERB, "purchase begin obtain"),
     (DISTANCE, "how-far distance"),
     (THERE, "there have"),
     (ENUMERATES, "list name give tell provide"),
@@ -215,10 +306,10 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     (
         MEASURE,
         "km kms kilometre kilometres kilometer kilometers centimetre centimetres cm centimeter centimeters mm millimetre \
-         millimetres millimeter millimeters metre metres meter meters kg kgs kilogram kilograms kilogramme kilogrammes gram grams \
+         millimetres millimeter millimeters kg kgs kilogram kilograms kilogramme kilogrammes gram grams \
          gramme grammes mg milligram milligrams litre litres liter liters ml millilitre millilitres milliliter milliliters gallon \
-         gallons mile miles celsius fahrenheit centigrade kelvin percent megabyte megabytes gigabyte gigabytes terabyte terabytes \
-         kilobyte kilobytes minute minutes kph kmh",
+         gallons celsius fahrenheit centigrade kelvin percent megabyte megabytes gigabyte gigabytes terabyte terabytes \
+         kilobyte kilobytes kph kmh",
     ),
 ];
 
@@ -252,6 +343,6 @@ const AMBIGUOUS_NAMES: &str = "rust swift go ruby python perl java shell basic p
     nets hawks hornets wizards pistons rockets spurs suns warriors clippers lakers celtics trees saints ravens eagles giants \
     jets dolphins bills patriots colts titans texans chiefs chargers raiders broncos lions packers vikings cowboys cardinals \
     friends lost house bones fringe suits weeds homeland dexter coupling extras misfits skins sherlock luther merlin \
-    god lord lady catholic orthodox democrat republican liberal conservative labour labor green greens tory senate congress house \
+    mandarin god lord lady catholic orthodox democrat republican liberal conservative labour labor green greens tory senate congress house \
     bootstrap sketch box pages numbers keynote photos notes maps drive docs sheets forms classroom planner publisher project \
     parliament commons lords cabinet state bible prophet pole poles dane scot swede finns";

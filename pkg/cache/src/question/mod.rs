@@ -36,10 +36,15 @@ pub const MAX_TOKENS: usize = 64;
 
 /// A question that may be answered from another's answer.
 ///
+/// A text that is too long to be judged is the same as itself only, apart from white space around it.
+///
 /// Kept per cache entry: 208 bytes and 8 per canonical term, about 290 for a question of 12 words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     features: Features,
+    volatile: bool,
+    /// Only the same words are the same question, however similar another is.
+    strict: bool,
 }
 
 impl Question {
@@ -48,10 +53,24 @@ impl Question {
     /// # Errors
     /// Why no other question's answer may serve it.
     pub fn read(text: &str) -> Result<Self, Ineligible> {
-        if text.len() > MAX_BYTES {
-            return Err(Ineligible::TooLong);
+        let read = if text.len() > MAX_BYTES { Err(Ineligible::TooLong) } else { Self::without(text, None) };
+        match read {
+            Err(Ineligible::TooLong) => {
+                let volatile = Self::is_volatile(text);
+                Ok(Self { features: Features::verbatim(text.trim()), volatile, strict: true })
+            }
+            read => read,
         }
-        Self::without(text, None)
+    }
+
+    /// Whether the answer changes within hours or days, so that it may be kept for a short time only.
+    pub const fn volatile(&self) -> bool {
+        self.volatile
+    }
+
+    /// Whether only the same words are the same question: it is about now, or too long to be judged.
+    pub const fn strict(&self) -> bool {
+        self.strict
     }
 
     /// Whether the answer to `text` changes within hours or days: today's weather, the latest version, a price. Only the
@@ -74,10 +93,11 @@ impl Question {
         if embedded || asking.start > 0 {
             edges::direct(&mut tokens);
         }
-        eligible::judge(&tokens)?;
+        let volatile = eligible::judge(&tokens)?;
         names::alone(&mut tokens);
         let about_words = terms::about_words(&tokens);
         if !about_words {
+            terms::identifiers(&mut tokens);
             spelling::corrected(&mut tokens);
         }
         let mut tokens = rewrite::phrases(tokens, about_words);
@@ -85,7 +105,7 @@ impl Question {
             tokens = value::merge(tokens);
         }
         rules::apply(&mut tokens, about_words, rule);
-        Features::of(&tokens, about_words).map(|features| Self { features })
+        Features::of(&tokens, about_words, volatile).map(|features| Self { features, volatile, strict: volatile })
     }
 
     /// Equal for questions that say the same: the same words in the same order, apart from politeness, spelling, writings of

@@ -22,7 +22,9 @@ pub(super) fn folds(part: &str, word: &str, slot: Option<&Slot>, flat: bool) -> 
     }
     let length = part.chars().count();
     match slot.filter(|slot| slot.is_known()).map(|slot| slot.sense.map(|sense| sense.class)) {
-        Some(Some(Class::Language | Class::Unit | Class::Time)) => length > 3,
+        Some(Some(Class::Language)) => length > 3,
+        // Days; but a Volt and Noon are products.
+        Some(Some(Class::Unit)) => flat || marked(marks::MEASURE) || word.ends_with("day") || word.ends_with("days"),
         Some(_) => flat,
         None => PLACE_SET.contains(word) && !part.chars().skip(1).any(char::is_uppercase),
     }
@@ -34,16 +36,21 @@ const PLACES: &str = "afghanistan albania algeria andorra angola argentina armen
     colombia croatia cuba cyprus denmark ecuador egypt england eritrea estonia ethiopia finland france gabon gambia germany \
     ghana greece greenland guatemala guyana haiti honduras hungary iceland india indonesia iran iraq ireland israel italy \
     jamaica kazakhstan kenya kosovo kuwait laos latvia lebanon lesotho liberia libya liechtenstein lithuania luxembourg \
-    madagascar malawi malaysia maldives malta mauritius mexico moldova monaco mongolia montenegro morocco mozambique \
+    madagascar malawi malaysia maldives malta mauritius mexico moldova monaco mongolia montenegro mozambique \
     namibia nepal netherlands nicaragua nigeria norway oman pakistan panama paraguay peru philippines poland portugal qatar \
     romania russia rwanda scotland senegal serbia singapore slovakia slovenia somalia spain sudan suriname sweden \
     switzerland syria taiwan tajikistan tanzania thailand tunisia turkmenistan uganda ukraine uruguay uzbekistan venezuela \
     vietnam yemen zambia zimbabwe africa asia europe california texas florida alaska hawaii \
     london paris berlin munich madrid barcelona lisbon oslo stockholm copenhagen helsinki vienna prague warsaw budapest \
     athens dublin edinburgh brussels amsterdam zurich geneva moscow tokyo kyoto beijing shanghai seoul bangkok hanoi delhi \
-    mumbai cairo nairobi sydney melbourne toronto montreal vancouver seattle houston istanbul jakarta manila";
+    mumbai cairo nairobi sydney melbourne toronto montreal vancouver seattle houston istanbul jakarta";
 
 static PLACE_SET: LazyLock<HashSet<&str, ahash::RandomState>> = LazyLock::new(|| PLACES.split_whitespace().collect());
+
+/// Whether it is the name of a place that is no other word.
+pub(super) fn is_place(token: &Token<'_>) -> bool {
+    token.class.is_none() && PLACE_SET.contains(token.text.as_ref())
+}
 
 /// A name that is all that is asked about keeps a capital: nothing beside "Meta" tells it from "meta".
 pub(super) fn alone(tokens: &mut [Token<'_>]) {

@@ -9,15 +9,16 @@ use super::lexicon::Next;
 /// anybody; but "how can I be wrong" asks why, and "how do I look" for a judgement. "The way to" may lead to a place.
 pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
     (Next::Any, false, &["how to"]),
-    (Next::Does, false, &["how do i", "how can i", "how does one", "how can one"]),
-    (Next::Hands, false, &["how do you", "how can you"]),
+    (Next::Does, false, &["how do i", "how can i"]),
+    // But "how does one cell" counts.
+    (Next::Verb, false, &["how does one", "how can one"]),
+    (Next::Hands, false, &["how do you"]),
     (
         Next::Verb,
         false,
         &[
             "what is the way to",
             "what are the steps to",
-            "what is the procedure to",
             "what is the method to",
             "what do i do to",
             "what do i need to do to",
@@ -48,7 +49,6 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
             "how can i go about",
             "how to go about",
             "what is the way of",
-            "what is the procedure for",
             "what is the method for",
             "what is the method of",
             "what are the steps for",
@@ -59,7 +59,8 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
     (Next::Gerund, true, &["instructions for", "steps for", "steps in"]),
 ];
 
-/// Verbs that say no more than the noun behind them, as (verb, other verbs, nouns).
+/// Verbs that say no more than the noun behind them, as (verb, other verbs, nouns), where anybody does it: the appointment that
+/// a president makes is another.
 pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
     ("book", "make schedule arrange", "appointment"),
     ("make", "file submit lodge raise", "complaint"),
@@ -67,6 +68,9 @@ pub(super) const LIGHT_VERBS: &[(&str, &str, &str)] = &[
     ("give", "deliver make", "speech"),
     ("make", "take", "decision"),
 ];
+
+/// What has states in a row, of which an earlier one is a previous one; "the previous" is the last of them.
+pub(super) const STATES: &str = "version release build revision commit snapshot backup deployment";
 
 /// Phrases that are one thing in any question, as `(phrase, replacement)`, in lower case, words apart by single spaces.
 pub(super) const COMPOUNDS: &[(&str, &str)] = &[
@@ -131,10 +135,16 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("sign out of", "log-out of"),
     ("log out of", "log-out of"),
     ("log off from", "log-out of"),
-    // To fail to do is not to do.
-    ("fail to", "do n't"),
-    ("fails to", "do n't"),
-    ("failed to", "did n't"),
+    // In a case that may be, to fail to do is not to do; who failed to do a thing has tried.
+    ("if i fail to", "if i do n't"),
+    ("if we fail to", "if we do n't"),
+    ("if you fail to", "if you do n't"),
+    ("if they fail to", "if they do n't"),
+    // Where something can be had, it is had.
+    ("where do i find", "where can i find"),
+    ("where do i buy", "where can i buy"),
+    ("where do i get", "where can i get"),
+    ("where do i download", "where can i download"),
     // Whom one asks is whom one should ask.
     ("who should i contact", "who do i contact"),
     ("who should i call", "who do i call"),
@@ -150,9 +160,9 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("degree celsius", "celsius"),
     ("degrees fahrenheit", "fahrenheit"),
     ("degree fahrenheit", "fahrenheit"),
-    // The reason and the cause.
-    ("what is the cause of", "what causes"),
+    // The reason and the causes; "the cause of" may be what somebody stands for.
     ("what are the causes of", "what causes"),
+    ("what are the causes of action", "what are the causes-of-action"),
     ("for what reason", "why"),
     ("for which reason", "why"),
     ("for what reasons", "why"),
@@ -178,7 +188,6 @@ pub(super) const REWRITES: &[(&str, &str)] = &[
     ("which sort of", "what-kind-of"),
     ("which type of", "what-kind-of"),
     ("which types of", "what-kinds-of"),
-    // What can be switched is enabled and disabled.
     // Whether there is any is whether there is.
     ("do you have any", "do you have"),
     ("have you got any", "do you have"),

@@ -1,6 +1,6 @@
 //! Brings phrases to their short form.
 
-use super::lexicon::{Next, Rewrite};
+use super::lexicon::{Class, Next, Rewrite};
 use super::marks;
 use super::token::Token;
 
@@ -12,8 +12,7 @@ pub(super) fn phrases(mut tokens: Vec<Token<'_>>, about_words: bool) -> Vec<Toke
     let mut out = Vec::with_capacity(tokens.len() + 2);
     let mut at = 0;
     while at < tokens.len() {
-        let starts = out.last().is_none_or(|before: &Token<'_>| before.ends);
-        let found = if begins_phrase(&tokens[at]) { find(&tokens[at..], starts, about_words) } else { None };
+        let found = if begins_phrase(&tokens[at]) { find(&tokens[at..], out.last(), about_words) } else { None };
         if let Some(rewrite) = found {
             let last = at + rewrite.rest.len();
             out.extend(rewrite.with.iter().map(|&word| Token::known(word)));
@@ -42,34 +41,47 @@ fn begins_phrase(token: &Token<'_>) -> bool {
     token.class.is_none() && token.slot.is_some_and(|slot| !slot.rewrites.is_empty())
 }
 
-/// The longest phrase that `tokens` begin with; `starts` if a clause does.
-fn find(tokens: &[Token<'_>], starts: bool, about_words: bool) -> Option<&'static Rewrite> {
+/// The longest phrase that `tokens` begin with, behind `before`.
+fn find(tokens: &[Token<'_>], before: Option<&Token<'_>>, about_words: bool) -> Option<&'static Rewrite> {
+    let starts = before.is_none_or(|before| before.ends);
+    let done = || before.is_some_and(|before| before.is_any(&["how-to", "to", "i", "you"]));
     let mut rewrites = tokens[0].slot?.rewrites.iter();
-    rewrites.find(|rewrite| (rewrite.of_words || !about_words) && follows(tokens, rewrite, starts))
+    rewrites.find(|rewrite| {
+        (rewrite.of_words || !about_words)
+            && (starts || !rewrite.first)
+            && follows(tokens, rewrite)
+            && (!rewrite.done || done())
+    })
 }
 
 /// Whether the words of `rewrite` stand behind the first token, in one clause, and before what it asks for.
-fn follows(tokens: &[Token<'_>], rewrite: &Rewrite, starts: bool) -> bool {
+fn follows(tokens: &[Token<'_>], rewrite: &Rewrite) -> bool {
     let rest = &rewrite.rest;
     tokens.len() > rest.len()
         && rest.iter().zip(&tokens[1..]).all(|(word, token)| token.is(word))
         && !tokens[..rest.len()].iter().any(|token| token.ends || token.owner)
         && !tokens[..=rest.len()].iter().any(|token| token.cased.is_some())
-        && (starts || !rewrite.first)
-        && precedes(&tokens[rest.len()], tokens.get(rest.len() + 1), rewrite.next)
+        && precedes(&tokens[rest.len()..], rewrite.next)
 }
 
-/// Whether `next`, behind the phrase that ends with `last`, is what the phrase needs.
-fn precedes(last: &Token<'_>, next: Option<&Token<'_>>, wanted: Next) -> bool {
+/// Whether something is worked on: "how do you grow roses", not "how do you grow".
+fn is_object(token: &Token<'_>) -> bool {
+    let article = token.is_any(&["a", "an", "the"]);
+    article || matches!(token.class(), Class::Word | Class::Number) && !token.is("yourself")
+}
+
+/// Whether what stands behind the last token of the phrase, with which `tokens` begin, is what the phrase needs.
+fn precedes(tokens: &[Token<'_>], wanted: Next) -> bool {
     if wanted == Next::Any {
         return true;
     }
-    let Some(next) = next.filter(|next| !last.ends && next.cased.is_none()) else { return false };
+    let next = tokens.get(1).filter(|next| !tokens[0].ends && next.cased.is_none());
+    let Some(next) = next else { return false };
     match wanted {
         Next::Any => true,
         Next::Does => !next.has(marks::STATIVE),
         Next::Verb => next.has(marks::VERB) && !next.owner,
         Next::Gerund => next.has(marks::GERUND) && !next.joined,
-        Next::Hands => next.has(marks::HANDS),
+        Next::Hands => next.has(marks::HANDS) && !next.ends && tokens.get(2).is_some_and(is_object),
     }
 }

@@ -76,7 +76,7 @@ impl Features {
     ///
     /// # Errors
     /// [`Ineligible::Empty`] if nothing is asked about.
-    pub(super) fn of(tokens: &[Token<'_>], about_words: bool) -> Result<Self, Ineligible> {
+    pub(super) fn of(tokens: &[Token<'_>], about_words: bool, volatile: bool) -> Result<Self, Ineligible> {
         let mut all = Collector {
             terms: Vec::with_capacity(tokens.len() + 2),
             sums: [0; CLASSES],
@@ -103,12 +103,22 @@ impl Features {
         if !all.terms.iter().any(|term| content(term) || valued(term)) {
             return Err(Ineligible::Empty);
         }
+        if volatile {
+            // Kept for a short time, so it never answers from what is kept longer.
+            all.digest(Class::Tense, "now");
+        }
         Ok(Self {
             same_words: Sha256::digest(&all.exact).into(),
             terms: all.terms.into_boxed_slice(),
             sums: all.sums,
             bucket: all.bucket,
         })
+    }
+
+    /// The features of a text that is compared as a whole.
+    pub(super) fn verbatim(text: &str) -> Self {
+        let same_words: [u8; 32] = Sha256::new_with_prefix("verbatim ").chain_update(text).finalize().into();
+        Self { terms: Box::default(), sums: [0; CLASSES], same_words, bucket: fnv(1, &same_words) }
     }
 }
 
@@ -194,7 +204,63 @@ impl Collector {
 /// "synonyms of quick" is not "synonyms of fast", and "movie and film" are two.
 pub(super) fn about_words(tokens: &[Token<'_>]) -> bool {
     let letter = |token: &Token<'_>| token.owner && token.text.len() == 1; // "how many r's"
-    tokens.iter().any(|token| token.has(marks::ABOUT_WORDS) || letter(token))
+    // "The autumn term" is no word.
+    let term = |at: usize| {
+        tokens[at].is("term")
+            && at > 0
+            && tokens[at - 1].is_any(&[
+                "autumn",
+                "spring",
+                "summer",
+                "winter",
+                "fall",
+                "school",
+                "academic",
+                "university",
+            ])
+    };
+    let named = |at: usize| tokens[at].has(marks::ABOUT_WORDS) && !term(at) || letter(&tokens[at]);
+    (0..tokens.len()).any(named) || judged(tokens) || used(tokens)
+}
+
+/// "Is whilst formal", "which is right, enrol or enroll": words are judged.
+fn judged(tokens: &[Token<'_>]) -> bool {
+    let [is, word, judgement, ..] = tokens else { return false };
+    let article = judgement.is("a") && tokens.get(3).is_some_and(|next| next.has(marks::JUDGES));
+    let one = is.is("is") && !word.is_any(&["the", "a", "an", "it"]) && (judgement.has(marks::JUDGES) || article);
+    one || is.is("which") && word.is("is") && judgement.has(marks::JUDGES) && judgement.ends
+}
+
+/// "Use whilst in a sentence", "write okay in an email", "when do I use amongst".
+fn used(tokens: &[Token<'_>]) -> bool {
+    tokens.windows(2).enumerate().any(|(at, pair)| {
+        let text = || {
+            tokens[at..].iter().any(|token| {
+                token.is_any(&["sentence", "essay", "email", "writing", "contract", "contracts", "speech"])
+            })
+        };
+        let grammar = || pair[1].class().is_grammar() && pair[1].class() != Class::Filler;
+        let bare = || tokens.get(at + 2).is_none_or(|next| next.class() == Class::Preposition);
+        pair[0].is_any(&["use", "using", "used", "write", "type"])
+            && (bare() && text() || grammar() && (bare() || pair[1].ends) && pair[1].class() != Class::Pronoun)
+    })
+}
+
+/// A word that names a piece of code is as it is written: "the normalise function".
+pub(super) fn identifiers(tokens: &mut [Token<'_>]) {
+    for at in 1..tokens.len() {
+        let css = || {
+            at > 1
+                && tokens[at - 2].is_any(&["use", "using", "does"])
+                && tokens[at].is("in")
+                && tokens.get(at + 1).is_some_and(|next| next.class() == Class::Language)
+        };
+        let piece = tokens[at].has(marks::CODE) || css();
+        let before = &mut tokens[at - 1];
+        if piece && !before.ends && before.class.is_none() && before.cased.is_none() && !before.class().is_grammar() {
+            before.cased = Some(before.text.clone());
+        }
+    }
 }
 
 /// Articles, the copula and "do" are compared as tense is.

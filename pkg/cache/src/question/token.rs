@@ -190,7 +190,8 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             let (chunk, after) = rest.split_at(end);
             // One mark that ends a text may stand apart, as it does in French; any other run of marks is what is asked about.
             let mark = chunk.chars().all(|c| ".,!?…:;'\"”»)]}".contains(c));
-            let last = after.trim_start().is_empty() && (out.is_empty() || matches!(chunk, "." | "!" | "?" | "…"));
+            let last = after.trim_start().is_empty()
+                && (out.is_empty() || matches!(chunk, "." | "!" | "?" | "…") || stressed(chunk, &out));
             if mark && !last {
                 out.push(Token::value(Class::Literal, chunk));
             } else {
@@ -199,6 +200,42 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             rest = after;
         }
     }
+}
+
+/// Whether `chunk` at the end only stresses the question before it: "how do I boil an egg ??". In "what does a move with ??", and
+/// wherever marks or code are asked about, it is what is asked.
+fn stressed(chunk: &str, out: &[Token<'_>]) -> bool {
+    let (Some(first), Some(last)) = (out.first(), out.last()) else { return false };
+    let plain = last.class() == Class::Word
+        && last.text.len() > 2
+        && last.class.is_none()
+        && last.cased.is_none()
+        && !last.ends;
+    (2..5).contains(&chunk.len())
+        && chunk.bytes().all(|byte| matches!(byte, b'?' | b'!'))
+        && out.len() > 4
+        && first.has(marks::QUESTION_WORD | marks::HELPER | marks::COPULA | marks::DOES)
+        && plain
+        && !(last.has(marks::VERB) || last.text.ends_with("ed"))
+        && !out.iter().any(|token| {
+            token.has(marks::ABOUT_WORDS | marks::CODE)
+                || token.class() == Class::Language
+                || token.is_any(&[
+                    "mark",
+                    "marks",
+                    "sign",
+                    "symbol",
+                    "symbols",
+                    "emoji",
+                    "regex",
+                    "notation",
+                    "syntax",
+                    "annotation",
+                    "factorial",
+                    "move",
+                    "chess",
+                ])
+        })
 }
 
 /// "who's the king" is "who is the king"; "who's paid" may be "who has paid".
@@ -263,6 +300,8 @@ fn push_chunk<'a>(chunk: &'a str, style: Style, out: &mut Vec<Token<'a>>) {
         push_symbol(core, out);
     } else if core.contains(|c: char| c.is_numeric()) {
         value::push_digits(core, out);
+    } else if core == "Wi-Fi" {
+        out.push(Token::known("wifi"));
     } else if core.starts_with(char::is_alphabetic) && core.chars().all(in_word) {
         for (nth, part) in core.split('-').filter(|part| !part.is_empty()).enumerate() {
             let at = out.len();
@@ -429,6 +468,7 @@ fn keeps_case(part: &str, starts_sentence: bool, before: Option<&Token<'_>>) -> 
         || (symbol && !starts_sentence && !known())
         || (unit
             && (part.ends_with('b')
+                || part.starts_with('M') && matches!(part, "Mg" | "MG" | "Ml" | "ML" | "Ms" | "MS")
                 || lexicon::unit(&lower(part)).is_none() && !known() && !matches!(part, "AM" | "PM")))
 }
 

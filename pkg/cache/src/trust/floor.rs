@@ -46,18 +46,21 @@ pub(super) fn lowest_justified(labels: &[Label], lowest_e6: u32, max_false_share
     let counted = labels.iter().take_while(|label| label.score_e6 >= lowest_e6);
     let counted = counted.filter(|label| doubt == Doubt::IsWrong || label.verdict != Verdict::Unknown);
     let mut counted = counted.peekable();
+    let mut any_right = false;
     while let Some(label) = counted.next() {
         tally.all += u64::from(label.weight_e6);
         tally.bad += if label.verdict == Verdict::Right { 0 } else { u64::from(label.weight_e6) };
-        // Equal scores are served or refused together.
+        any_right |= label.verdict == Verdict::Right;
+        // Equal scores are served or refused together. A score at which nothing was right is no level: a mistake between two
+        // levels would otherwise lower the floor from the upper one to its own.
         let level = match counted.peek() {
             Some(next) if next.score_e6 == label.score_e6 => continue,
-            Some(_) => label.score_e6,
-            None => lowest_e6,
+            Some(_) if any_right => Some(label.score_e6),
+            Some(_) => None,
+            None => Some(lowest_e6),
         };
-        if tally.is_within(max_false_share) {
-            found = Some(level);
-        }
+        any_right = false;
+        found = level.filter(|_| tally.is_within(max_false_share)).or(found);
     }
     found
 }

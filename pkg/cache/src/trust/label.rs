@@ -59,11 +59,37 @@ impl Evidence {
     }
 }
 
+/// Which tier found the candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Tier {
+    /// Equal words in the same order class.
+    SameWords,
+    /// The nearest vectors.
+    Vector,
+}
+
+impl Tier {
+    /// The tier as decisions, rows and the admin API name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SameWords => "same-words",
+            Self::Vector => "vector",
+        }
+    }
+
+    /// The tier of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::SameWords, Self::Vector].into_iter().find(|tier| tier.as_str() == name)
+    }
+}
+
 /// A labelled decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
     /// Similarity of the candidate, in millionths.
     pub score_e6: u32,
+    /// Which tier found it; none where a release before this one labelled it.
+    pub tier: Option<Tier>,
     /// Whether its answer was right.
     pub verdict: Verdict,
     /// How that is known.
@@ -75,8 +101,8 @@ pub struct Label {
 
 impl Label {
     /// The label of a sampled decision.
-    pub const fn sampled(score_e6: u32, verdict: Verdict, evidence: Evidence) -> Self {
-        Self { score_e6, verdict, evidence, weight_e6: UNIT }
+    pub const fn sampled(score_e6: u32, tier: Option<Tier>, verdict: Verdict, evidence: Evidence) -> Self {
+        Self { score_e6, tier, verdict, evidence, weight_e6: UNIT }
     }
 
     /// Whether it may be counted at all: praise is no sample, and would let callers loosen the floor for others.

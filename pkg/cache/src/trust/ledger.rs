@@ -2,8 +2,14 @@
 
 use super::drift::Cusum;
 use super::floor::{Doubt, could_justify, lowest_justified};
-use super::label::{Evidence, Finding, Label, Verdict};
-use std::collections::VecDeque;
+use super::label::{Evidence, Finding, Label, Tier, Verdict};
+use std::collections::{BTreeMap, VecDeque};
+
+/// No ledger looks further back than so many samples.
+const LONGEST_WINDOW: f64 = 20_000.0;
+/// Samples, and complaints, of each route that a store keeps: somewhat more than any ledger looks at, so that a complaint
+/// whose place among the samples was forgotten is always one that no ledger looks at.
+pub const KEPT: u32 = 21_000;
 
 /// The operator's bound, and the floors that labels may move between.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,8 +25,13 @@ pub struct TrustPolicy {
 impl TrustPolicy {
     /// Newest labels of a route that count: four times those that are needed, so that an old mistake is outlived.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
-    fn window(&self) -> usize {
-        (4.0 / self.max_false_share).ceil().clamp(1_000.0, 20_000.0) as usize
+    pub(super) fn window(&self) -> usize {
+        (4.0 / self.max_false_share).ceil().clamp(1_000.0, LONGEST_WINDOW) as usize
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share, at most 1")]
+    fn bound_e9(&self) -> u64 {
+        (self.max_false_share * 1e9).round() as u64
     }
 }
 
@@ -74,6 +85,30 @@ struct Watch {
     since: Option<u64>,
 }
 
+/// What a ledger knows that the labels it looks at do not tell: the sums behind its alarms, which go back further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The number of the last finding that is in it.
+    pub upto: u64,
+    /// The bound that was counted against, in billionths.
+    pub bound_e9: u64,
+    /// Sum of samples alone, and of samples and complaints.
+    pub sums_e12: [i64; 2],
+    /// So many samples ago the alarm that stands began, for both.
+    pub alarmed_ago: [Option<u64>; 2],
+}
+
+/// Labels by verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Right answers.
+    pub right: u64,
+    /// Wrong ones.
+    pub wrong: u64,
+    /// Those that nobody could judge.
+    pub unknown: u64,
+}
+
 /// The findings on one route.
 ///
 /// Complaints stand apart from samples: they neither push a sample out of the window nor end the alarm that samples raised,
@@ -110,18 +145,23 @@ impl Ledger {
             Finding::Label(_) => return,
             Finding::Reset => return *self = Self::new(self.policy),
         };
+        self.hold(label);
+        if label.evidence != Evidence::Feedback && self.by_samples.drift.alarms(&label) {
+            self.by_samples.since = Some(self.samples);
+        }
+        if self.by_all.drift.alarms(&label) {
+            self.by_all.since = Some(self.samples);
+        }
+        self.end_alarms();
+    }
+
+    fn hold(&mut self, label: Label) {
         let window = self.policy.window();
         if label.evidence == Evidence::Feedback {
             self.complaints.push_back((self.samples, label));
         } else {
             self.samples += 1;
             self.sampled.push_back((self.samples, label));
-            if self.by_samples.drift.alarms(&label) {
-                self.by_samples.since = Some(self.samples);
-            }
-        }
-        if self.by_all.drift.alarms(&label) {
-            self.by_all.since = Some(self.samples);
         }
         let oldest = self.samples.saturating_sub(window as u64);
         self.sampled.pop_front_if(|(at, _)| *at <= oldest);
@@ -129,7 +169,57 @@ impl Ledger {
         while self.complaints.len() > window || self.complaints.front_mut().is_some_and(outlived) {
             self.complaints.pop_front();
         }
-        self.end_alarms();
+    }
+
+    /// What it knows besides its labels, `upto` being the number of the last finding that it took in.
+    pub fn mark(&self, upto: u64) -> Mark {
+        let watches = [&self.by_samples, &self.by_all];
+        // What is longer ago than all labels that are looked at makes no difference.
+        let longest = self.policy.window() as u64 + 1;
+        let ago = |since: u64| (self.samples - since).min(longest);
+        Mark {
+            upto,
+            bound_e9: self.policy.bound_e9(),
+            sums_e12: watches.map(|watch| watch.drift.sum_e12()),
+            alarmed_ago: watches.map(|watch| watch.since.map(ago)),
+        }
+    }
+
+    /// The ledger that left `mark`, from the findings that were kept of those up to it. If it was counted against another
+    /// bound, the sums are counted anew from what was kept; an alarm stands until labels end it.
+    pub fn resume(policy: TrustPolicy, mark: &Mark, kept: &[Finding]) -> Self {
+        let mut ledger = Self::new(policy);
+        let same = mark.bound_e9 == policy.bound_e9();
+        for finding in kept {
+            match finding {
+                Finding::Label(label) if same && label.counts() => ledger.hold(*label),
+                Finding::Label(_) if same => {}
+                finding => ledger.learn(finding),
+            }
+        }
+        let samples = ledger.samples;
+        for (at, watch) in [&mut ledger.by_samples, &mut ledger.by_all].into_iter().enumerate() {
+            let since = mark.alarmed_ago[at].map(|ago| samples.saturating_sub(ago));
+            watch.since = since.or(watch.since);
+            if same {
+                watch.drift.resume(mark.sums_e12[at]);
+            }
+        }
+        ledger
+    }
+
+    /// The labels that count, by the tier of their decision.
+    pub fn tiers(&self) -> BTreeMap<Option<Tier>, Counts> {
+        let mut tiers: BTreeMap<Option<Tier>, Counts> = BTreeMap::new();
+        for (_, label) in self.sampled.iter().chain(&self.complaints) {
+            let counts = tiers.entry(label.tier).or_default();
+            match label.verdict {
+                Verdict::Right => counts.right += 1,
+                Verdict::Wrong => counts.wrong += 1,
+                Verdict::Unknown => counts.unknown += 1,
+            }
+        }
+        tiers
     }
 
     /// Labels that nobody could judge are no excuse here.

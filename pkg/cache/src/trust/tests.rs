@@ -31,7 +31,7 @@ impl Chance {
         let score = if same_words { 1.0 } else { 0.9 + 0.1 * self.draw() };
         let wrong = self.draw() < (world.wrong)(score);
         let verdict = if wrong { Verdict::Wrong } else { Verdict::Right };
-        Label::sampled((score * 1e6).round() as u32, verdict, Evidence::Judge)
+        Label::sampled((score * 1e6).round() as u32, None, verdict, Evidence::Judge)
     }
 }
 
@@ -123,6 +123,7 @@ fn evidence() -> impl Strategy<Value = Evidence> {
 fn label() -> impl Strategy<Value = Label> {
     (0_u32..12, verdict(), evidence(), 1..=UNIT).prop_map(|(step, verdict, evidence, weight_e6)| Label {
         score_e6: 950_000 + step * 5_000,
+        tier: None,
         verdict,
         evidence,
         weight_e6,
@@ -138,11 +139,21 @@ fn falling(mut labels: Vec<Label>) -> Vec<Label> {
 fn by_definition(labels: &[Label], lowest: u32, bound: f64, doubt: Doubt) -> Option<u32> {
     let counts = |label: &&Label| doubt == Doubt::IsWrong || label.verdict != Verdict::Unknown;
     let weight = |labels: Vec<&Label>| labels.iter().map(|label| f64::from(label.weight_e6)).sum::<f64>() / 1e6;
-    let mut levels: Vec<u32> = labels.iter().filter(counts).map(|label| label.score_e6).collect();
-    levels.retain(|level| *level >= lowest);
+    // A score at which nothing was right is no level.
+    let scores = |counted: &dyn Fn(&&Label) -> bool| -> Vec<u32> {
+        labels
+            .iter()
+            .filter(counts)
+            .filter(counted)
+            .map(|label| label.score_e6)
+            .filter(|score| *score >= lowest)
+            .collect()
+    };
+    let least = scores(&|_| true).into_iter().min()?;
+    let mut levels = scores(&|label| label.verdict == Verdict::Right);
     // Between two scores nothing changes: under the least of them the lowest level stands for all.
-    let least = levels.iter().min().copied()?;
-    levels.iter_mut().filter(|level| **level == least).for_each(|level| *level = lowest);
+    levels.retain(|level| *level != least);
+    levels.push(lowest);
     let within = |level: &u32| {
         let over: Vec<&Label> = labels.iter().filter(counts).filter(|label| label.score_e6 >= *level).collect();
         let bad = over.iter().copied().filter(|label| label.verdict != Verdict::Right).collect();
@@ -212,7 +223,7 @@ fn taught(policy: TrustPolicy, labels: impl IntoIterator<Item = Label>) -> Ledge
 }
 
 fn judged(score_e6: u32, verdict: Verdict) -> Label {
-    Label::sampled(score_e6, verdict, Evidence::Judge)
+    Label::sampled(score_e6, None, verdict, Evidence::Judge)
 }
 
 fn right(score_e6: u32, count: usize) -> impl Iterator<Item = Label> {
@@ -244,6 +255,16 @@ fn where_no_floor_is_justified_nothing_is_served() {
     assert_eq!(stands(&taught(POLICY, labels.clone())), (State::Shadow, None));
     labels.extend(right(1_000_000, 79));
     assert_eq!(stands(&taught(POLICY, labels)), (State::Bounded, Some(FLOOR)), "200 labels outweigh one mistake");
+}
+
+#[test]
+fn a_mistake_between_two_levels_does_not_become_a_level() {
+    let policy = TrustPolicy { max_false_share: 0.25, ..POLICY };
+    let below = [judged(970_000, Verdict::Wrong), judged(970_000, Verdict::Wrong), judged(970_000, Verdict::Wrong)];
+    let labels = || right(980_000, 10).chain(below);
+    assert_eq!(stands(&taught(policy, labels())), (State::Bounded, Some(980_000)));
+    let told = Label { evidence: Evidence::Feedback, ..judged(975_000, Verdict::Wrong) };
+    assert_eq!(stands(&taught(policy, labels().chain([told]))), (State::Bounded, Some(980_000)));
 }
 
 #[test]
@@ -361,16 +382,20 @@ fn row(model: &str, finding: Finding) -> LabelRow {
     LabelRow { of: signet_types::LineageId::generate(1), route, finding, at_ms: 1 }
 }
 
+fn numbered(rows: Vec<LabelRow>) -> Vec<(u64, LabelRow)> {
+    (1..).zip(rows).collect()
+}
+
 #[test]
 fn routes_do_not_mix_and_other_encoders_do_not_count() {
     let trust = Trust::new(POLICY, "e", 1);
     trust.set_known();
     let wrong = Finding::Label(judged(990_000, Verdict::Wrong));
-    trust.learn(&vec![row("bad", wrong); 5]);
+    trust.learn(&numbered(vec![row("bad", wrong); 5]));
     let other = |route: RouteId| LabelRow { route, ..row("good", wrong) };
     let id = row("good", wrong).route;
-    trust.learn(&vec![other(RouteId { encoder: "f".to_owned(), ..id.clone() }); 5]);
-    trust.learn(&vec![other(RouteId { generation: 2, ..id }); 5]);
+    trust.learn(&numbered(vec![other(RouteId { encoder: "f".to_owned(), ..id.clone() }); 5]));
+    trust.learn(&numbered(vec![other(RouteId { generation: 2, ..id }); 5]));
     assert_eq!(trust.standing("bad").state, State::Alarm);
     assert_eq!(trust.standing("good").state, State::Collecting);
     assert_eq!(trust.routes().len(), 1);
@@ -382,7 +407,7 @@ fn invented_model_names_share_one_ledger_in_the_end() {
     trust.set_known();
     let wrong = Finding::Label(judged(990_000, Verdict::Wrong));
     for n in 0..ROUTES_MAX + 5 {
-        trust.learn(&[row(&format!("m{n}"), wrong)]);
+        trust.learn(&[(1, row(&format!("m{n}"), wrong))]);
     }
     assert_eq!(trust.routes().len(), ROUTES_MAX + 1);
     assert_eq!(trust.standing("never seen").state, State::Alarm, "the shared one had five mistakes");
@@ -397,4 +422,167 @@ fn nothing_is_served_before_the_stored_labels_were_read() {
     assert_eq!(trust.standing("m").floor_e6, None);
     trust.set_known();
     assert_eq!(trust.standing("m").floor_e6, Some(FLOOR));
+}
+
+/// Findings as a store holds them, that are forgotten as the port says.
+#[derive(Clone, Default)]
+struct Shelf {
+    rows: Vec<(u64, Finding)>,
+    mark: Option<Mark>,
+}
+
+impl Shelf {
+    fn mark(&mut self, mark: Mark, keep: usize) {
+        let is = |finding: &Finding, complaint: bool| {
+            matches!(finding, Finding::Label(label) if label.evidence == Evidence::Feedback) == complaint
+        };
+        let resets = self.rows.iter().filter(|(number, finding)| *number <= mark.upto && *finding == Finding::Reset);
+        let reset = resets.map(|(number, _)| *number).max().unwrap_or(0);
+        self.rows.retain(|(number, _)| *number >= reset);
+        for complaint in [false, true] {
+            let within = |(number, finding): &(u64, Finding)| *number <= mark.upto && is(finding, complaint);
+            let mut surplus = self.rows.iter().filter(|row| within(row)).count().saturating_sub(keep);
+            self.rows.retain(|row| {
+                let goes = surplus > 0 && within(row);
+                surplus -= usize::from(goes);
+                !goes
+            });
+        }
+        self.mark = Some(mark);
+    }
+
+    /// What a process that starts now makes of it.
+    fn ledger(&self, policy: TrustPolicy) -> Ledger {
+        let upto = self.mark.map_or(0, |mark| mark.upto);
+        let kept: Vec<Finding> =
+            self.rows.iter().filter(|(number, _)| *number <= upto).map(|(_, finding)| *finding).collect();
+        let mut ledger = self.mark.map_or(Ledger::new(policy), |mark| Ledger::resume(policy, &mark, &kept));
+        self.rows.iter().filter(|(number, _)| *number > upto).for_each(|(_, finding)| ledger.learn(finding));
+        ledger
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Found(Finding, u16),
+    Marked,
+}
+
+/// As it is written down: of callers' words only complaints are.
+fn written() -> impl Strategy<Value = Label> {
+    label().prop_map(|label| {
+        let verdict = if label.evidence == Evidence::Feedback { Verdict::Wrong } else { label.verdict };
+        Label { verdict, ..label }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (written(), 1..250_u16).prop_map(|(label, times)| Step::Found(Finding::Label(label), times)),
+        1 => Just(Step::Found(Finding::Reset, 1)),
+        4 => Just(Step::Marked),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_process_that_starts_knows_what_the_one_that_ended_knew(
+        steps in proptest::collection::vec(step(), 1..40),
+        later in proptest::collection::vec(written(), 1..30),
+        bound in prop_oneof![Just(0.01), Just(0.05), Just(0.3)],
+    ) {
+        let policy = TrustPolicy { max_false_share: bound, lowest_e6: 950_000, ..POLICY };
+        let (mut live, mut shelf, mut number) = (Ledger::new(policy), Shelf::default(), 0_u64);
+        for step in steps {
+            match step {
+                // One more than a window: what is kept beyond it is there for the place of complaints.
+                Step::Marked => shelf.mark(live.mark(number), policy.window() + 1),
+                Step::Found(finding, times) => for _ in 0..times {
+                    number += 1;
+                    live.learn(&finding);
+                    shelf.rows.push((number, finding));
+                },
+            }
+            let again = shelf.ledger(policy);
+            prop_assert_eq!(again.standing(), live.standing());
+            prop_assert_eq!((again.tiers(), again.is_alarmed()), (live.tiers(), live.is_alarmed()));
+        }
+        let mut again = shelf.ledger(policy);
+        for label in later {
+            again.learn(&Finding::Label(label));
+            live.learn(&Finding::Label(label));
+            prop_assert_eq!((again.mark(0), again.standing()), (live.mark(0), live.standing()));
+        }
+    }
+}
+
+#[test]
+fn under_another_bound_an_alarm_stands_and_the_rest_is_counted_anew() {
+    let alarmed = taught(POLICY, std::iter::repeat_n(judged(990_000, Verdict::Wrong), 5));
+    let kept = [Finding::Label(judged(990_000, Verdict::Wrong)); 5];
+    let looser = TrustPolicy { max_false_share: 0.5, ..POLICY };
+    assert_eq!(stands(&Ledger::resume(looser, &alarmed.mark(5), &kept)), (State::Alarm, None));
+    let tighter = TrustPolicy { max_false_share: 0.001, ..POLICY };
+    let calm = taught(POLICY, [judged(990_000, Verdict::Wrong); 4]);
+    let again = Ledger::resume(tighter, &calm.mark(4), &kept[..4]);
+    assert_eq!(again.mark(4), taught(tighter, [judged(990_000, Verdict::Wrong); 4]).mark(4));
+}
+
+#[test]
+fn a_model_with_a_floor_or_bound_of_its_own_is_judged_by_them() {
+    let own = |policy, mode| RouteBase { policy, mode };
+    let open = TrustPolicy { lowest_e6: 920_000, ..POLICY };
+    let strict = TrustPolicy { floor_e6: 980_000, lowest_e6: 980_000, ..POLICY };
+    let tight = TrustPolicy { max_false_share: 0.005, ..open };
+    let trust = Trust::new(open, "e", 1).with_own(HashMap::from([
+        ("strict".to_owned(), own(strict, Mode::On)),
+        ("tight".to_owned(), own(tight, Mode::On)),
+        ("quiet".to_owned(), own(open, Mode::Shadow)),
+    ]));
+    trust.set_known();
+    for model in ["plain", "strict", "tight", "quiet"] {
+        let labels = right(930_000, 60).chain(right(990_000, 100));
+        let rows = labels.map(|label| row(model, Finding::Label(label)));
+        trust.learn(&numbered(rows.collect()));
+    }
+    let floor = |model: &str| trust.standing(model).floor_e6;
+    assert_eq!((floor("plain"), floor("strict")), (Some(920_000), Some(980_000)));
+    assert_eq!(trust.standing("tight").state, State::Collecting, "199 labels are needed for half a percent");
+    let view = |model: &str| trust.routes().into_iter().find(|route| route.model == model).expect("a route");
+    assert_eq!(view("quiet").standing, Standing { state: State::Bounded, floor_e6: None });
+    assert_eq!(floor("quiet"), Some(920_000), "shadow decides as if it were on");
+    assert_eq!((view("plain").mode, view("quiet").mode), (Mode::On, Mode::Shadow));
+}
+
+#[test]
+fn labels_are_counted_by_the_tier_of_their_decision() {
+    let of = |tier, verdict| Label { tier, ..judged(990_000, verdict) };
+    let (words, vector) = (Some(Tier::SameWords), Some(Tier::Vector));
+    let ledger = taught(
+        POLICY,
+        [
+            of(words, Verdict::Right),
+            of(vector, Verdict::Wrong),
+            of(vector, Verdict::Unknown),
+            of(vector, Verdict::Right),
+            of(None, Verdict::Right),
+        ],
+    );
+    let one = |right, wrong, unknown| Counts { right, wrong, unknown };
+    let expected = [(None, one(1, 0, 0)), (words, one(1, 0, 0)), (vector, one(1, 1, 1))];
+    assert_eq!(ledger.tiers(), BTreeMap::from(expected));
+}
+
+#[test]
+fn configured_models_keep_a_ledger_of_their_own_however_many_names_are_invented() {
+    let trust = Trust::new(POLICY, "e", 1).with_own(HashMap::from([("mine".to_owned(), POLICY.into())]));
+    trust.set_known();
+    let wrong = Finding::Label(judged(990_000, Verdict::Wrong));
+    for n in 0..ROUTES_MAX + 5 {
+        trust.learn(&[(1, row(&format!("m{n}"), wrong))]);
+    }
+    assert_eq!(trust.route("mine").model, "mine");
+    assert_eq!(trust.standing("mine").state, State::Collecting);
 }

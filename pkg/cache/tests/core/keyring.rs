@@ -175,3 +175,29 @@ fn nobody_gets_a_new_key_every_time() {
     assert!(one.unstored.is_some() && one.unstored != other.unstored);
     assert_ne!(print(&one), print(&other));
 }
+
+#[test]
+fn credentials_that_look_alike_are_tenants_of_their_own() {
+    let ring = ring(&Arc::default());
+    let credentials = [
+        ("name", "anonymous"),
+        ("authorization", "anonymous"),
+        ("authorization", "Bearer anonymous"),
+        ("authorization", "bearer anonymous"),
+        ("authorization", "Bearer anonymou\u{455}"),
+        ("authorization", "Bearer caf\u{e9}"),
+        ("authorization", "Bearer cafe\u{301}"),
+        ("authorization", "Bearer \u{ff41}"),
+        ("authorization", "Bearer a"),
+        ("authorization", "Bearer a\u{200b}"),
+        ("authorization", "Bearer  a"),
+        ("authorization", ""),
+        ("authorizatio", "n\0Bearer a"),
+    ];
+    let tenants: std::collections::HashSet<_> =
+        credentials.iter().map(|(kind, credential)| ring.tenant_of(kind, credential.as_bytes())).collect();
+    assert_eq!(tenants.len(), credentials.len());
+    let elsewhere = Keyring::new(Arc::new(MemoryKeyStore::default()), [43; 32]);
+    let same = credentials.iter().filter(|(kind, text)| tenants.contains(&elsewhere.tenant_of(kind, text.as_bytes())));
+    assert_eq!(same.count(), 0, "another deployment's secret, other tenants");
+}

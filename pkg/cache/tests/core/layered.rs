@@ -154,7 +154,7 @@ async fn a_semantic_answer_fetched_from_the_shared_layer_leaves_its_question_fin
 #[tokio::test]
 async fn an_ineligible_request_is_a_miss_with_its_reason_and_still_an_exact_hit() {
     let (replica, home) = (Replica::new(), partition(1, ""));
-    let text = "What is the weather today?";
+    let text = "Where is my parcel?";
     let missed = miss(replica.ask(&home, text).await);
     assert!(missed.decision.ineligible.is_some() && missed.prepared.is_none());
     let key = CacheKey::derive(&home, text.as_bytes());

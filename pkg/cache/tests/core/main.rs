@@ -6,6 +6,8 @@ mod exact;
 mod fixture;
 mod keyring;
 mod layered;
+mod rescoring;
 mod semantic;
+mod sharing;
 mod terms;
 mod withdrawing;

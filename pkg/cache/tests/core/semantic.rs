@@ -67,8 +67,13 @@ async fn the_same_words_are_a_hit_whatever_their_vectors() {
     let key = layer.learn(1, &home, POACH).await;
     let (found, decision) = layer.ask(&home, POACH_POLITE).await;
     assert_eq!(found, Some(key));
-    let expected =
-        Decision { tier: Some("same-words"), similarity: Some(1.0), floor: Some(FLOOR), ..Decision::default() };
+    let expected = Decision {
+        tier: Some("same-words"),
+        similarity: Some(1.0),
+        candidate: Some(key),
+        floor: Some(FLOOR),
+        ..Decision::default()
+    };
     assert_eq!(decision, expected);
 }
 
@@ -217,6 +222,27 @@ async fn beyond_its_bound_the_oldest_question_leaves_and_its_vector_with_it() {
 }
 
 #[tokio::test]
+async fn whoever_holds_no_more_than_a_fair_share_loses_nothing_to_a_flood() {
+    let layer = animals(6);
+    let (mine, theirs, flooded) = (partition(1, ""), partition(2, ""), partition(3, ""));
+    for (n, home, text) in [(1, &mine, 0), (2, &mine, 1), (3, &theirs, 0)] {
+        layer.learn(n, home, ANIMALS[text]).await;
+    }
+    for n in 0..40 {
+        // Namespaces of its own give nobody a second share.
+        let flooded = if n % 2 == 0 { flooded } else { partition(3, "n") };
+        layer.learn(100 + n, &flooded, ANIMALS[usize::from(n / 2) % 6]).await;
+    }
+    assert_eq!((layer.semantic.len(), known(&layer, &mine).await), (6, vec![0, 1]));
+    assert_eq!(known(&layer, &theirs).await, [0]);
+    layer.learn(4, &mine, ANIMALS[2]).await;
+    layer.learn(5, &mine, ANIMALS[3]).await;
+    assert_eq!(known(&layer, &mine).await, [1, 2, 3], "whoever holds most gives way, whoever that is");
+    layer.semantic.remove_tenant(crate::fixture::tenant(3));
+    assert!(layer.semantic.len() >= 3 && known(&layer, &flooded).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_question_that_is_answered_again_counts_as_new() {
     let (layer, home) = (animals(3), partition(1, ""));
     for (n, at) in [(1, 0), (2, 1), (3, 2), (4, 0), (5, 3)] {
@@ -345,10 +371,39 @@ async fn a_question_that_leaves_before_it_was_embedded_leaves_nothing() {
 #[tokio::test]
 async fn a_question_that_may_not_be_judged_is_not_prepared_and_the_reason_is_given() {
     let (layer, home) = (Layer::new(), partition(1, ""));
-    for text in ["And in Paris?", "", "What is the weather today?", &"How do I poach an egg? ".repeat(100)] {
+    for text in ["And in Paris?", "", "Where is my parcel?", "Cancel the order"] {
         let reason = layer.semantic.prepare(&home, text).await.expect_err("not eligible");
         assert_eq!(Question::read(text).expect_err("not eligible").as_str(), reason);
     }
+}
+
+#[tokio::test]
+async fn a_question_about_now_is_served_to_the_same_words_only_and_until_it_expires() {
+    let (layer, home) = (Layer::new(), partition(1, ""));
+    let (asked, again) = ("What is the weather in Rome today?", "so what's the weather in Rome today");
+    let prepared = layer.prepare(&home, asked).await;
+    assert!(prepared.volatile());
+    let key = CacheKey::derive(&home, asked.as_bytes());
+    layer.semantic.insert(id(1), key, NOW + 60_000, prepared);
+    let again = layer.prepare(&home, again).await;
+    for (now, served) in [(NOW, Some(key)), (NOW + 59_999, Some(key)), (NOW + 60_000, None)] {
+        assert_eq!(layer.semantic.decide(&again, None, now).await.0, served, "{now}");
+    }
+    assert!(layer.index.is_empty() && layer.semantic.waiting() == 0, "no vector may find it");
+    assert!(!layer.prepare(&home, POACH).await.volatile());
+}
+
+#[tokio::test]
+async fn a_text_too_long_to_be_judged_is_served_to_itself_apart_from_outer_white_space() {
+    let (layer, home) = (Layer::new(), partition(1, ""));
+    let long = "How do I poach an egg? ".repeat(100);
+    let prepared = layer.prepare(&home, &long).await;
+    let key = CacheKey::derive(&home, long.as_bytes());
+    layer.semantic.insert(id(1), key, NOW + HOUR_MS, prepared);
+    let (found, decision) = layer.ask(&home, &format!("\n{}\n", long.trim())).await;
+    assert_eq!((found, decision.tier), (Some(key), Some("same-words")));
+    assert!(!layer.knows(&home, &long.replacen("an egg", "an  egg", 1)).await);
+    assert!(layer.index.is_empty() && layer.semantic.waiting() == 0, "no vector may find it");
 }
 
 #[tokio::test]

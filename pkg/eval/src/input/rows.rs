@@ -42,6 +42,8 @@ pub(super) fn recognise(members: &Members) -> Result<Format, Unreadable> {
 
 pub(super) fn read(format: Format, line: u64, members: &Members) -> Result<Row, String> {
     match format {
+        // Still to be labelled by hand.
+        Format::Pairs if any(members, &LABELS).is_some_and(|label| label == "") => Ok(Row::Other),
         Format::Pairs => pair(line, members).map(|pair| Row::Pair(Box::new(pair))),
         Format::Stream => stream(line, members),
         Format::OpenAi => openai(line, members),

@@ -6,15 +6,15 @@ use signet_testkit::{BruteForceIndex, TableEmbedder};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const POACH: &str = "How do I poach an egg in a small apartment?";
+pub(crate) const POACH: &str = "How do I poach an egg on a small sofa?";
 /// Another spelling, the same to every gate, similarity 0.95.
-pub(crate) const SPELLED: &str = "How do I poach an egg in a small flat?";
+pub(crate) const SPELLED: &str = "How do I poach an egg on a small couch?";
 /// The same words.
-pub(crate) const POLITE: &str = "Hi! How do I poach an egg in a small apartment? Thanks";
+pub(crate) const POLITE: &str = "Hi! How do I poach an egg on a small sofa? Thanks";
 /// Nearer than [`SPELLED`], and another question.
-pub(crate) const BOIL: &str = "How do I boil an egg in a small apartment?";
+pub(crate) const BOIL: &str = "How do I boil an egg on a small sofa?";
 /// Passes no gate for numbers.
-pub(crate) const TWO: &str = "How do I poach 2 eggs in a small apartment?";
+pub(crate) const TWO: &str = "How do I poach 2 eggs on a small sofa?";
 
 pub(crate) const OPTIONS: Options = Options {
     replay: false,
@@ -37,6 +37,7 @@ pub(crate) fn setup(mode: Mode, floor: f32) -> Setup {
         },
         semantic: SemanticConfig { mode, floor, max_entries: 100 },
         embedder: Arc::new(TableEmbedder::new(&table)),
+        rescorer: None,
         index: Arc::new(|_| Arc::new(BruteForceIndex::default())),
     }
 }

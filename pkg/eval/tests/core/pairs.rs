@@ -1,6 +1,8 @@
 use crate::fixture::{BOIL, OPTIONS, POACH, POLITE, SPELLED, TWO, json_pair, report, run, setup};
-use signet_cache::Mode;
-use signet_eval::{Count, EvalFault, Options, PairsReport, Report, html, table};
+use signet_cache::{EmbedFault, Mode, Rescorer};
+use signet_eval::{Count, EvalFault, Options, PairsReport, Report, Setup, html, table};
+use signet_types::EntryId;
+use std::sync::Arc;
 
 fn small_set() -> String {
     [
@@ -11,7 +13,7 @@ fn small_set() -> String {
         json_pair(POACH, TWO, 0, "number"),
         // Mislabelled on purpose: a wrong hit.
         json_pair(SPELLED, POACH, 0, "<b>\"odd\" & 'kind'</b>"),
-        json_pair("What is the weather today?", "What is the weather today, please?", 1, "moment"),
+        json_pair("Where is my parcel?", "Where is my parcel, please?", 1, "moment"),
     ]
     .concat()
 }
@@ -31,7 +33,7 @@ fn list(counts: &[Count]) -> Vec<(&str, u64, u64)> {
 fn each_pair_is_served_or_refused_for_a_reason() {
     let report = report(&small_set(), &setup(Mode::On, 0.9), &OPTIONS);
     assert_eq!(list(&pairs(&report).tiers), [("exact", 1, 0), ("same-words", 1, 0), ("vector", 1, 1)]);
-    let refused = [("gate: numbers", 0, 1), ("gate: words", 0, 1), ("ineligible: volatile", 1, 0)];
+    let refused = [("gate: numbers", 0, 1), ("gate: words", 0, 1), ("ineligible: personal", 1, 0)];
     assert_eq!(list(&pairs(&report).refusals), refused);
     let overall = &pairs(&report).overall;
     assert_eq!((overall.true_hits.hits, overall.true_hits.of), (3, 4));
@@ -51,6 +53,36 @@ fn under_the_floor_nothing_is_served_and_the_ranking_stays() {
     // Of twelve couples: the refused one loses to the false hit and ties with the two refused; the spelling ties once.
     let area = pairs(&high).overall.gated.roc.expect("both labels");
     assert!((area - (3.0 + 3.0 + 2.5 + 1.0) / 12.0).abs() < 1e-9, "{area}");
+}
+
+/// Scores every candidate alike.
+struct Always(f32);
+
+#[async_trait::async_trait]
+impl Rescorer for Always {
+    fn id(&self) -> &'static str {
+        "always"
+    }
+
+    async fn rescore(&self, _: &Arc<str>, stored: &[(EntryId, Arc<str>)]) -> Result<Vec<f32>, EmbedFault> {
+        Ok(vec![self.0; stored.len()])
+    }
+
+    fn forget(&self, _: EntryId) {}
+}
+
+#[test]
+fn a_second_look_is_held_against_the_floor_and_named() {
+    for (score, hits) in [(0.95, 2), (0.93, 0)] {
+        let setup = Setup { rescorer: Some(Arc::new(Always(score))), ..setup(Mode::On, 0.94) };
+        let report = report(&small_set(), &setup, &OPTIONS);
+        assert_eq!(report.settings.encoder, "table+always");
+        let vector: u64 = list(&pairs(&report).tiers).iter().filter(|tier| tier.0 == "vector").map(|t| t.1 + t.2).sum();
+        assert_eq!(vector, hits, "{score}");
+        // Two pairs pass every gate, and their scores are what ranks them.
+        let scores = report.decisions.iter().filter_map(|row| row.similarity);
+        assert_eq!(scores.filter(|found| (found - f64::from(score)).abs() < 1e-6).count(), 2);
+    }
 }
 
 #[test]

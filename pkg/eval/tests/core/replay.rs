@@ -19,7 +19,7 @@ fn a_miss_is_stored_with_its_own_answer_and_a_hit_is_judged_by_it() {
         arrival(BOIL, "boil"),     // a gate refuses: stored
         arrival(POLITE, "other"),  // wrong by its label, by the same words
         arrival(BOIL, "boil"),     // exact
-        arrival("What is the weather today?", "weather"),
+        arrival("Where is my parcel?", "parcel"),
     ];
     let report = report(&stream.concat(), &setup(Mode::On, 0.9), &OPTIONS);
     let tally = replay(&report).shipped.tally;
@@ -27,7 +27,7 @@ fn a_miss_is_stored_with_its_own_answer_and_a_hit_is_judged_by_it() {
     assert_eq!((tally.judged, tally.wrong, tally.ineligible), (2, 1, 1));
     assert_eq!(replay(&report).tiers.iter().collect::<Vec<_>>(), [(&"same-words", &1), (&"vector", &1)]);
     let misses = &replay(&report).misses;
-    assert_eq!((misses["nothing near"], misses["gate: words"], misses["ineligible: volatile"]), (1, 1, 1));
+    assert_eq!((misses["nothing near"], misses["gate: words"], misses["ineligible: personal"]), (1, 1, 1));
     assert_eq!(replay(&report).blocks, [tally]);
     let decisions: Vec<_> = report.decisions.iter().map(|row| (row.line, row.verdict, row.source_line)).collect();
     let expected = [

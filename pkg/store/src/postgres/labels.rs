@@ -1,23 +1,48 @@
 //! Labels of semantic decisions in Postgres.
 
-use super::read::to_labels;
+use super::read::{to_labels, to_mark};
 use super::{PgStore, unnamed};
 use crate::fault::{Fault, to_i64};
-use crate::readers::{finding_columns, label_columns};
+use crate::readers::{finding_columns, label_columns, mark_columns};
 use async_trait::async_trait;
-use signet_cache::{LabelRow, LabelStore, StoreFault};
+use signet_cache::{LabelRow, LabelStore, Mark, RouteId, StoreFault};
 use sqlx::postgres::PgConnection;
 
 // As for entries: numbers become visible in their order.
 const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock(7310029, 4)";
 // The number is taken under the lock, and only if the row goes in.
 const ADD: &str = "\
-INSERT INTO semantic_label (of, model, encoder, generation, verdict, evidence, score_e6, weight_e6, at_ms)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE NOT EXISTS (SELECT 1 FROM semantic_label WHERE of = $1)";
-const FORGET: &str = "\
-DELETE FROM semantic_label WHERE model = $1 AND encoder = $2 AND generation = $3 AND verdict = $4 AND appeared <= (
-    SELECT appeared FROM semantic_label WHERE model = $1 AND encoder = $2 AND generation = $3 AND verdict = $4
-    ORDER BY appeared DESC OFFSET $5 LIMIT 1)";
+INSERT INTO semantic_label (of, model, encoder, generation, verdict, evidence, score_e6, weight_e6, at_ms, tier)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10 WHERE NOT EXISTS (SELECT 1 FROM semantic_label WHERE of = $1)";
+const MARK: &str = concat!(
+    "INSERT INTO semantic_mark (",
+    mark_columns!(),
+    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    ON CONFLICT (model, encoder, generation) DO UPDATE SET
+        upto = excluded.upto, bound_e9 = excluded.bound_e9, sum_samples_e12 = excluded.sum_samples_e12,
+        sum_all_e12 = excluded.sum_all_e12, samples_ago = excluded.samples_ago, all_ago = excluded.all_ago
+    WHERE excluded.upto > semantic_mark.upto"
+);
+const MARKS: &str = concat!("SELECT ", mark_columns!(), " FROM semantic_mark");
+const FORGET_BEFORE_RESET: &str = "\
+DELETE FROM semantic_label WHERE model = $1 AND encoder = $2 AND generation = $3 AND appeared < (
+    SELECT max(appeared) FROM semantic_label
+    WHERE model = $1 AND encoder = $2 AND generation = $3 AND verdict = 'reset' AND appeared <= $4)";
+
+/// Removes all but the newest $5 of the rows up to $4 whose evidence `$is` a complaint.
+macro_rules! forget_all_but {
+    ($is:literal) => {
+        concat!(
+            "DELETE FROM semantic_label WHERE model = $1 AND encoder = $2 AND generation = $3 AND evidence ",
+            $is,
+            " 'feedback' AND appeared <= (
+                SELECT appeared FROM semantic_label WHERE model = $1 AND encoder = $2 AND generation = $3
+                AND evidence ",
+            $is,
+            " 'feedback' AND appeared <= $4 ORDER BY appeared DESC LIMIT 1 OFFSET $5)"
+        )
+    };
+}
 
 // A cursor beyond the last number comes from before a restore: it reads from the start.
 const SINCE: &str = concat!(
@@ -30,13 +55,13 @@ const SINCE: &str = concat!(
 
 #[async_trait]
 impl LabelStore for PgStore {
-    async fn add(&self, rows: &[LabelRow], keep: u32) -> Result<(), StoreFault> {
+    async fn add(&self, rows: &[LabelRow]) -> Result<(), StoreFault> {
         let rows = rows.to_vec();
-        let work = self.transact(move |conn| Box::pin(async move { add(conn, &rows, keep).await }));
+        let work = self.transact(move |conn| Box::pin(async move { add(conn, &rows).await }));
         Ok(work.await?)
     }
 
-    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<LabelRow>, u64), StoreFault> {
+    async fn labels(&self, cursor: u64, limit: u32) -> Result<(Vec<(u64, LabelRow)>, u64), StoreFault> {
         let after = to_i64(cursor)?;
         let work = self.transact(move |conn| {
             Box::pin(async move {
@@ -46,12 +71,25 @@ impl LabelStore for PgStore {
         });
         Ok(work.await?)
     }
+
+    async fn mark(&self, route: &RouteId, mark: &Mark, keep: u32) -> Result<(), StoreFault> {
+        let (route, mark) = (route.clone(), *mark);
+        let work = self.transact(move |conn| Box::pin(async move { self::mark(conn, &route, &mark, keep).await }));
+        Ok(work.await?)
+    }
+
+    async fn marks(&self) -> Result<Vec<(RouteId, Mark)>, StoreFault> {
+        let work = self.transact(|conn| {
+            Box::pin(async move { unnamed(MARKS).fetch_all(conn).await?.iter().map(to_mark).collect() })
+        });
+        Ok(work.await?)
+    }
 }
 
-async fn add(conn: &mut PgConnection, rows: &[LabelRow], keep: u32) -> Result<(), Fault> {
+async fn add(conn: &mut PgConnection, rows: &[LabelRow]) -> Result<(), Fault> {
     unnamed(ONE_WRITER).execute(&mut *conn).await?;
     for row in rows {
-        let (verdict, evidence, score, weight) = finding_columns(&row.finding);
+        let (verdict, evidence, score, weight, tier) = finding_columns(&row.finding);
         let (route, generation) = (&row.route, to_i64(row.route.generation)?);
         unnamed(ADD)
             .bind(row.of.as_uuid())
@@ -63,16 +101,34 @@ async fn add(conn: &mut PgConnection, rows: &[LabelRow], keep: u32) -> Result<()
             .bind(score)
             .bind(weight)
             .bind(to_i64(row.at_ms)?)
+            .bind(tier)
             .execute(&mut *conn)
             .await?;
-        unnamed(FORGET)
-            .bind(&route.model)
-            .bind(&route.encoder)
-            .bind(generation)
-            .bind(verdict)
-            .bind(i64::from(keep))
-            .execute(&mut *conn)
-            .await?;
+    }
+    Ok(())
+}
+
+async fn mark(conn: &mut PgConnection, route: &RouteId, mark: &Mark, keep: u32) -> Result<(), Fault> {
+    unnamed(ONE_WRITER).execute(&mut *conn).await?;
+    let (generation, upto) = (to_i64(route.generation)?, to_i64(mark.upto)?);
+    let [samples_ago, all_ago] = mark.alarmed_ago;
+    unnamed(MARK)
+        .bind(&route.model)
+        .bind(&route.encoder)
+        .bind(generation)
+        .bind(upto)
+        .bind(to_i64(mark.bound_e9)?)
+        .bind(mark.sums_e12[0])
+        .bind(mark.sums_e12[1])
+        .bind(samples_ago.map(to_i64).transpose()?)
+        .bind(all_ago.map(to_i64).transpose()?)
+        .execute(&mut *conn)
+        .await?;
+    let before_reset = unnamed(FORGET_BEFORE_RESET).bind(&route.model).bind(&route.encoder).bind(generation);
+    before_reset.bind(upto).execute(&mut *conn).await?;
+    for forget in [forget_all_but!("="), forget_all_but!("<>")] {
+        let forget = unnamed(forget).bind(&route.model).bind(&route.encoder).bind(generation);
+        forget.bind(upto).bind(i64::from(keep)).execute(&mut *conn).await?;
     }
     Ok(())
 }

@@ -5,11 +5,15 @@ mod keys;
 mod labels;
 mod notices;
 mod records;
+mod setup;
 mod trees;
+mod vectors;
 
 mod read {
     crate::readers::readers!(sqlx::postgres::PgRow);
 }
+
+pub use vectors::{PgVectorIndex, UnusableIndex};
 
 use crate::fault::Fault;
 use crate::open::{Backend, OpenError, Options};
@@ -81,6 +85,20 @@ impl PgStore {
         Ok(Self { pool, migrate_with, begin, limit: options.operation_limit })
     }
 
+    /// How connections are made.
+    fn connects_with(&self) -> PgConnectOptions {
+        PgConnectOptions::clone(&self.pool.connect_options())
+    }
+
+    /// How the connection is made that changes the schema.
+    fn migrates_with(&self) -> PgConnectOptions {
+        self.migrate_with.clone()
+    }
+
+    async fn end(&self) {
+        self.pool.close().await;
+    }
+
     async fn transact<T, F>(&self, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
@@ -133,6 +151,6 @@ impl Backend for PgStore {
     }
 
     async fn close(&self) {
-        self.pool.close().await;
+        self.end().await;
     }
 }

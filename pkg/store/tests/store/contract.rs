@@ -91,7 +91,9 @@ macro_rules! label_store_contract {
             labels_come_back_as_they_were_in_their_order
             a_cursor_shows_only_the_labels_behind_it_page_by_page
             a_decision_is_labelled_once
-            the_newest_labels_of_each_route_and_verdict_stay
+            what_is_in_a_mark_is_removed_but_for_the_newest_of_each_kind
+            what_is_in_a_mark_and_before_a_reset_is_removed
+            a_later_mark_stays_and_each_route_has_its_own
         );
     };
 }

@@ -11,3 +11,4 @@ mod records;
 mod sqlite;
 mod support;
 mod trees;
+mod vectors;

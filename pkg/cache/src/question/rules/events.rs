@@ -4,6 +4,7 @@
 
 use super::super::lexicon::Class;
 use super::super::marks;
+use super::super::names;
 use super::super::token::Token;
 
 /// "the US election of 2024", "the 2024 election in the US" → "the election of 2024 in US".
@@ -69,11 +70,10 @@ fn timed(token: &Token<'_>) -> bool {
     token.class == Some(Class::Date) || token.class == Some(Class::Number) && year()
 }
 
-/// A country, or a name of one word.
+/// A country or a city.
 fn placed(token: &Token<'_>) -> bool {
     token.class.is_none()
-        && (token.proper || token.has(marks::PLACE))
-        && super::noun(token)
+        && (names::is_place(token) || token.has(marks::PLACE) || token.is("US"))
         && !token.owner
         && !token.joined
 }
@@ -97,9 +97,29 @@ pub(super) fn leading_place(tokens: &mut Vec<Token<'_>>) {
         .iter()
         .rposition(relation)
         .is_none_or(|last| takes_none(last) && last + 2 == rest.len() && (relations == 1 || rest[last].is("by")));
-    if free && super::one_clause(rest) && !rest.iter().any(bound) {
+    if free && attaches(lead, rest) && super::one_clause(rest) && !rest.iter().any(bound) {
         super::move_to_end(tokens, 0, stop + 1);
     }
+}
+
+/// Whether the lead belongs to the same thing on either side: to a state ("is ivory legal"), to a verb without an object ("when do
+/// shops open"), to a need. "In Spain, can I call a friend" leaves open where the friend is.
+fn attaches(lead: &[Token<'_>], rest: &[Token<'_>]) -> bool {
+    let [.., before, last] = rest else { return false };
+    if lead[0].is("to") {
+        let needs = rest[0].is("what") && rest.iter().any(|token| token.is_any(&["need", "needed", "required"]));
+        return needs || before.is("it") && last.is_any(&["cost", "take"]);
+    }
+    let how = usize::from(rest[0].is("how"));
+    let state = rest.iter().take(2 + how).any(|token| token.has(marks::COPULA)) || rest[0].is("where");
+    let plain = last.has(marks::VERB) && matches!(before.class(), Class::Word | Class::Polar);
+    let whole = last.is_any(&["open", "close"]) || before.is("you") && last.is("have") || before.is("by");
+    state || plain || whole || written(&lead[lead.len() - 1])
+}
+
+/// Where what is worked on is, too: a document, a program, a language.
+fn written(token: &Token<'_>) -> bool {
+    token.class() == Class::Language || token.has(marks::DOCUMENT)
 }
 
 /// "in the shower", "on Mondays".

@@ -4,6 +4,7 @@
 //! covers stays as it was written, and then only the same words match. A rule runs only where a word that it needs occurs.
 
 mod events;
+mod instructions;
 mod negation;
 mod order;
 mod places;
@@ -12,6 +13,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 mod title;
+mod verbs;
 mod voice;
 mod which;
 
@@ -28,8 +30,10 @@ pub(super) struct Rule {
 
 /// All rules, in the order in which they are applied.
 pub(super) const RULES: &[Rule] = &[
+    Rule { name: "verbs", needs: marks::OTHER_VERB, apply: verbs::usual },
     Rule { name: "negation", needs: marks::NOT, apply: negation::contracted },
     Rule { name: "predicate", needs: marks::QUESTION_WORD, apply: possessive::asked_last },
+    Rule { name: "country", needs: marks::COUNTRY_HAS, apply: possessive::of_country },
     Rule { name: "agent", needs: marks::BY, apply: voice::agent },
     Rule { name: "title", needs: marks::QUESTION_WORD, apply: title::unquoted },
     Rule { name: "active", needs: marks::PAST_HELPER | marks::DOES, apply: voice::active },
@@ -38,12 +42,19 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "requests", needs: marks::ENUMERATES | marks::ME, apply: requests::listed },
     Rule { name: "calculated", needs: marks::ASKING, apply: requests::calculated },
     Rule { name: "has", needs: marks::THERE, apply: places::has },
+    Rule { name: "available", needs: marks::AVAILABLE, apply: places::available },
     Rule { name: "cost", needs: marks::COSTS, apply: places::cost },
     Rule { name: "distance", needs: marks::DISTANCE, apply: order::distance },
     Rule { name: "events", needs: marks::EVENT, apply: events::event },
     Rule { name: "places", needs: marks::LEADS, apply: events::leading_place },
     Rule { name: "differences", needs: marks::PAIRS, apply: order::differences },
     Rule { name: "journeys", needs: marks::TO, apply: order::journeys },
+    Rule { name: "own", needs: marks::DEVICE, apply: instructions::own },
+    Rule { name: "unwilling", needs: marks::DEVICE, apply: instructions::unwilling },
+    Rule { name: "switched", needs: marks::SETTING, apply: instructions::switched },
+    Rule { name: "programmed", needs: marks::DATA, apply: instructions::programmed },
+    Rule { name: "checked", needs: marks::WHETHER, apply: instructions::checked },
+    Rule { name: "claimed", needs: marks::CLAIM, apply: instructions::claimed },
 ];
 
 /// Rules that hold where words themselves are asked about as well.

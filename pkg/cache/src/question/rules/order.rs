@@ -60,7 +60,9 @@ fn compared(tokens: &mut Vec<Token<'_>>) {
     let start = usize::from(compare);
     let sides =
         joint > start && joint + 1 < tokens.len() && apart(&tokens[start..joint]) && apart(&tokens[joint + 1..]);
-    if sides && compare != versus && super::one_clause(tokens) {
+    // A case and a match are named in their order.
+    let names = versus && tokens.iter().any(|token| token.proper && token.class() != Class::Language);
+    if sides && compare != versus && !names && super::one_clause(tokens) {
         tokens[joint] = Token::known(if compare { "and" } else { "versus" });
         let stop = tokens.len();
         ordered(tokens, start, joint, stop);

@@ -3,6 +3,10 @@
 use super::super::lexicon::Class;
 use super::super::token::Token;
 
+/// What is only ever told.
+const THOUGHTS: &[&str] =
+    &["example", "examples", "reason", "reasons", "fact", "facts", "tip", "tips", "idea", "ideas"];
+
 /// "name three rivers", "give me three rivers" → "list three rivers"; "write me a poem" → "write a poem". Without a number
 /// the verbs differ: one names a ship otherwise than one lists it.
 pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
@@ -12,7 +16,10 @@ pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
     };
     let me = usize::from(tokens.get(1).is_some_and(|next| next.is("me")));
     let counted = tokens.get(1 + me).is_some_and(|next| next.class() == Class::Number && !next.text.ends_with('.'));
-    if counted && !verb.ends && tokens.len() > 2 + me {
+    // Without "me" somebody else may get them; "name two cats after poets" gives names, "list a car for sale" offers it.
+    let asked = me > 0 || verb.is_any(&["list", "name"]) || tokens.iter().any(|token| token.is_any(THOUGHTS));
+    let offered = tokens.iter().any(|token| token.is_any(&["after", "on", "sale"]));
+    if counted && asked && !offered && !verb.ends && tokens.len() > 2 + me {
         super::replace(tokens, 0, 1 + me, &["list"]);
     }
 }
@@ -20,7 +27,7 @@ pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
 /// Drops the asker from a request: "for me" and "to me" at its end, "me" behind "write".
 fn addressed(tokens: &mut Vec<Token<'_>>) {
     let Some(first) = tokens.first() else { return };
-    if !first.is_any(&["list", "name", "give", "write", "explain", "describe", "summarize", "tell", "translate"]) {
+    if !first.is_any(&["list", "give", "write", "explain", "describe", "summarize", "tell", "translate"]) {
         return;
     }
     if let [_, .., relation, asker] = tokens.as_slice()

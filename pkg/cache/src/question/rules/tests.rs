@@ -12,6 +12,11 @@ fn same(one: &str, other: &str, without: Option<&str>) -> bool {
 /// Per rule: a pair that only this rule serves, and a pair beside it that must not be served.
 const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
     (
+        "verbs",
+        ["How do I purchase a tent?", "How do I buy a tent?"],
+        ["What is a purchase order?", "What is a buy order?"],
+    ),
+    (
         "negation",
         ["What if a cat does not eat?", "What if a cat doesn't eat?"],
         ["Is not eating bad?", "Isn't eating bad?"],
@@ -20,6 +25,11 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         "predicate",
         ["The capital of Peru is what?", "What is the capital of Peru?"],
         ["The capital of Peru is what?", "Where is the capital of Peru?"],
+    ),
+    (
+        "country",
+        ["What is Kenya's capital city?", "What is the capital of Kenya?"],
+        ["What is Kenya's invasion?", "What is the invasion of Kenya?"],
     ),
     ("agent", ["Who was Emma written by?", "Who wrote Emma?"], ["Who was Emma written for?", "Who wrote Emma?"]),
     ("title", ["Who wrote \"Emma\"?", "Who wrote Emma?"], ["Who owns \"Emma\"?", "Who owns Emma?"]),
@@ -50,6 +60,11 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         ["Is there a spa at the inn?", "Does the spa have an inn?"],
     ),
     (
+        "available",
+        ["Is internet available on the ferry?", "Is there internet on the ferry?"],
+        ["Is a doctor available on the ferry?", "Is there a doctor on the ferry?"],
+    ),
+    (
         "cost",
         ["What is the cost of a kayak?", "How much does a kayak cost?"],
         ["What is the cost of fame?", "What is fame?"],
@@ -78,6 +93,36 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
         "journeys",
         ["Are there trains to Bari from Rome?", "Are there trains from Rome to Bari?"],
         ["Are there trains to Bari from Rome?", "Are there trains to Rome from Bari?"],
+    ),
+    (
+        "own",
+        ["How do I descale my kettle?", "How do I descale a kettle?"],
+        ["How do I find my phone?", "How do I find a phone?"],
+    ),
+    (
+        "unwilling",
+        ["Why won't my printer scan?", "Why doesn't my printer scan?"],
+        ["Why won't the tenant pay?", "Why doesn't the tenant pay?"],
+    ),
+    (
+        "switched",
+        ["How do I turn off subtitles?", "How do I disable subtitles?"],
+        ["How do I turn on voters?", "How do I enable voters?"],
+    ),
+    (
+        "programmed",
+        ["Shuffle an array in Ruby", "How do I shuffle a Ruby array?"],
+        ["Shuffle a deck in Ruby", "How do I shuffle a Ruby deck?"],
+    ),
+    (
+        "checked",
+        ["How do I find out whether a gem is real?", "How do I check if a gem is real?"],
+        ["What should I find out if a gem is real?", "What should I check if a gem is real?"],
+    ),
+    (
+        "claimed",
+        ["How do I lodge a claim on a warranty?", "How do I make a claim on a warranty?"],
+        ["How do I lodge a claim in court?", "How do I make a claim in court?"],
     ),
 ];
 

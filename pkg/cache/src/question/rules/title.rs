@@ -18,8 +18,11 @@ pub(super) fn unquoted(tokens: &mut Vec<Token<'_>>) {
         .find_map(|(open, close)| text.strip_prefix(open).and_then(|text| text.strip_suffix(close)));
     let plain = |text: &&str| text.chars().all(|c| c.is_alphabetic() || c == ' ') && !text.trim().is_empty();
     let Some(inner) = inner.filter(plain) else { return };
-    tokens.pop();
     let mut words = token::tokens(inner);
+    if words.iter().all(|word| word.class() == Class::Language) {
+        return; // "Go" is a book, Go is not
+    }
+    tokens.pop();
     for word in words.iter_mut().skip(1).filter(|word| word.class().is_grammar()) {
         word.cased = None;
     }

@@ -50,10 +50,13 @@ const IRREGULAR: &[(&str, &str, &str)] = &[
     ("lose", "lost", "lost"),
 ];
 
+/// Verbs whose passive has another sense: who stands by a grave or a seat is beside it, and a bishop marries others.
+const BESIDE: [&str; 8] = ["bury", "buried", "seat", "seated", "park", "parked", "marry", "married"];
+
 /// The past of a passive participle; of a regular one it is itself.
 fn past_of(participle: &Token<'_>) -> Option<Cow<'static, str>> {
     let text = participle.text.as_ref();
-    if participle.class.is_some() || participle.cased.is_some() {
+    if participle.class.is_some() || participle.cased.is_some() || BESIDE.contains(&text) {
         return None;
     }
     let irregular = IRREGULAR.iter().find(|(_, _, form)| *form == text).map(|&(_, past, _)| Cow::Borrowed(past));
@@ -120,6 +123,7 @@ pub(super) fn active(tokens: &mut Vec<Token<'_>>) {
         || verb.proper
         || verb.cased.is_some()
         || verb.joined
+        || verb.is_any(&BESIDE)
     {
         return;
     }

@@ -12,7 +12,12 @@ pub(super) fn what(tokens: &mut Vec<Token<'_>>) {
         let noun =
             matches!(next.class(), Class::Word | Class::Language) && !next.has(marks::VERB) && next.class.is_none();
         let one = !tokens[at].ends && tokens[at].cased.is_none();
-        if tokens[at].is("which") && noun && one && (at == 0 || tokens[at - 1].class() == Class::Preposition) {
+        if tokens[at].is("which")
+            && noun
+            && one
+            && !chooses(&tokens[at + 1..])
+            && (at == 0 || tokens[at - 1].class() == Class::Preposition)
+        {
             tokens[at] = Token::known("what");
         } else if tokens[at].is("whom")
             && at == 0
@@ -22,6 +27,17 @@ pub(super) fn what(tokens: &mut Vec<Token<'_>>) {
             tokens[at] = Token::known("who");
         }
     }
+}
+
+/// Whether what follows "which" may be a verb: "which lasts longer", "which came first".
+fn chooses(tokens: &[Token<'_>]) -> bool {
+    let degree = |token: &Token<'_>| {
+        token.class() == Class::Degree
+            || token.class() == Class::Number
+            || token.sense().is_some_and(|sense| sense.degree.is_some())
+            || token.is_any(&["better", "best", "worse", "worst", "last", "longer", "longest", "sooner"])
+    };
+    tokens[0].ends || tokens.get(1).is_none_or(degree)
 }
 
 /// "where is X located" → "where is X".

@@ -1,8 +1,7 @@
 //! After a run of failures, stops asking; after a pause, lets one request find out.
 
 use parking_lot::Mutex;
-use std::time::Duration;
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Failures in a row that open it.
 const TRIP: u32 = 5;
@@ -14,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Invariant: while open, at most one request per [`PAUSE`] gets through. A trial that never reports (its caller went away)
 /// delays the next one by a pause and no longer.
 #[derive(Debug, Default)]
-pub(crate) struct Breaker(Mutex<State>);
+pub struct Breaker(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -24,7 +23,7 @@ struct State {
 
 impl Breaker {
     /// Whether to ask now.
-    pub(crate) fn admits(&self, now: Instant) -> bool {
+    pub fn admits(&self, now: Instant) -> bool {
         let mut state = self.0.lock();
         match state.next_trial {
             Some(trial) if now < trial => false,
@@ -37,12 +36,12 @@ impl Breaker {
     }
 
     /// The far side answered.
-    pub(crate) fn succeeded(&self) {
+    pub fn succeeded(&self) {
         *self.0.lock() = State::default();
     }
 
     /// The far side did not answer, or could not be reached.
-    pub(crate) fn failed(&self, now: Instant) {
+    pub fn failed(&self, now: Instant) {
         let mut state = self.0.lock();
         state.failures = state.failures.saturating_add(1);
         if state.failures >= TRIP {

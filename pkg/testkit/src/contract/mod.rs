@@ -1,5 +1,7 @@
 //! What every [`ExactStore`] promises, as tests.
 
+pub mod vectors;
+
 use bytes::Bytes;
 use signet_cache::{CacheKey, ExactStore};
 use std::sync::Arc;
