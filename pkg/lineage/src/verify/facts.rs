@@ -53,6 +53,31 @@ pub(super) enum Control {
     Unrecorded {
         count: u64,
     },
+    /// A record whose payload is gone by order.
+    Erasure {
+        log: LogId,
+        seq: u64,
+    },
+    /// Records below a seq that are gone by age, and the roots of the perfect subtrees over them, largest first.
+    Prune {
+        log: LogId,
+        below: u64,
+        peaks: Vec<[u8; 32]>,
+    },
+    /// The key that signs from the next record on, and its own signature under that.
+    Rotate {
+        usage: Usage,
+        old: Option<[u8; 32]>,
+        new: [u8; 32],
+        proof: [u8; 64],
+    },
+}
+
+/// What a key signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usage {
+    Attest,
+    Checkpoint,
 }
 
 /// The facts, or the field that is missing or malformed.
@@ -117,6 +142,27 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
             to: number("to").ok_or("control.to")?,
             leaves: text(p, &["control", "leaves"]).map_or(Some(Vec::new()), many).ok_or("control.leaves")?,
         },
+        Kind::Erasure if number("seq").is_some() => Control::Erasure {
+            log: id(p, &["control", "log_id"]).ok_or("control.log_id")?,
+            seq: number("seq").unwrap_or_default(),
+        },
+        Kind::Prune => Control::Prune {
+            log: id(p, &["control", "log_id"]).ok_or("control.log_id")?,
+            below: number("below_seq").ok_or("control.below_seq")?,
+            peaks: text(p, &["control", "peaks"]).and_then(many).ok_or("control.peaks")?,
+        },
+        Kind::KeyRotate => Control::Rotate {
+            usage: match text(p, &["control", "use"]) {
+                Some("attest") => Usage::Attest,
+                Some("checkpoint") => Usage::Checkpoint,
+                _ => return Err("control.use"),
+            },
+            old: at(p, &["control", "old_key"])
+                .map(|_| bytes(p, &["control", "old_key"]).ok_or("control.old_key"))
+                .transpose()?,
+            new: bytes(p, &["control", "new_key"]).ok_or("control.new_key")?,
+            proof: bytes(p, &["control", "proof"]).ok_or("control.proof")?,
+        },
         Kind::Request
         | Kind::LogSeal
         | Kind::Denials
@@ -126,8 +172,6 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
         | Kind::Config
         | Kind::Erasure
         | Kind::Label
-        | Kind::KeyRotate
-        | Kind::Prune
         | Kind::Open => Control::None,
     })
 }

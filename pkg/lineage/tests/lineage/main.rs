@@ -1,7 +1,10 @@
 //! Records are written, moved, lost and tampered with; the verifier says what is left of them.
 
+mod flips;
 mod forms;
 mod golden;
+mod gone;
+mod kept;
 mod losses;
 mod properties;
 mod sample;

@@ -7,7 +7,7 @@ mod notices;
 mod records;
 
 mod read {
-    crate::readers::readers!(sqlx::postgres::PgRow);
+    crate::readers::readers!(sqlx::postgres::PgRow, i16);
 }
 
 use crate::fault::Fault;

@@ -10,7 +10,7 @@ mod notices;
 mod records;
 
 mod read {
-    crate::readers::readers!(sqlx::sqlite::SqliteRow);
+    crate::readers::readers!(sqlx::sqlite::SqliteRow, i64);
 }
 
 use crate::fault::Fault;

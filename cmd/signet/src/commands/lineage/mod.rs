@@ -2,6 +2,7 @@
 
 mod export;
 mod keys;
+mod reconcile;
 mod show;
 mod source;
 mod verify;
@@ -22,8 +23,9 @@ pub(crate) enum LineageCommand {
     Children(show::ShowArgs),
     /// Print the public keys of a data folder, in the form that `verify --key` takes.
     Keys(Source),
-    /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`.
-    Export(Source),
+    /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`; or write a bundle of all that
+    /// proves them.
+    Export(export::ExportArgs),
 }
 
 pub(crate) fn run(command: LineageCommand) -> u8 {
@@ -32,7 +34,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Show(args) => show::show(&args),
         LineageCommand::Children(args) => show::children(&args),
         LineageCommand::Keys(source) => keys::keys(&source),
-        LineageCommand::Export(source) => export::export(&source),
+        LineageCommand::Export(args) => export::export(&args),
     };
     done.unwrap_or_else(|error| {
         complain(&format!("signet lineage: {error:#}"));
