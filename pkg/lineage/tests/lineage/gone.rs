@@ -111,7 +111,7 @@ fn an_erased_record_goes_through_an_export() {
 }
 
 /// The roots of the perfect subtrees over the first `below` records, largest first, as a `prune` names them.
-fn prune(log: &mut Writer, below: u64, wrong: bool) -> Draft {
+fn peaks(log: &Writer, below: u64, wrong: bool) -> String {
     let leaves: Vec<_> = log.records.iter().map(|record| Leaf::of(record).hash()).collect();
     let (mut from, mut peaks) = (0, String::new());
     for level in (0..64).rev().filter(|level| below >> level & 1 == 1) {
@@ -121,6 +121,10 @@ fn prune(log: &mut Writer, below: u64, wrong: bool) -> Draft {
         peaks.push_str(&hex(&root));
         from = end;
     }
+    peaks
+}
+
+fn prune(log: &mut Writer, below: u64, peaks: String) -> Draft {
     let facts = vec![
         ("below_seq", ControlValue::Int(below)),
         ("log_id", ControlValue::Text(log.log.to_string())),
@@ -133,7 +137,8 @@ fn prune(log: &mut Writer, below: u64, wrong: bool) -> Draft {
 fn old_records_may_be_gone_below_a_signed_prune_and_nowhere_else() {
     for below in [1, 6, 7, 8, 11] {
         let mut log = Writer::filled(1, 20);
-        let draft = prune(&mut log, below, false);
+        let roots = peaks(&log, below, false);
+        let draft = prune(&mut log, below, roots);
         log.append(&draft);
         (0..6).for_each(|_| drop(log.ask(ALICE)));
         let all = rows(&log);
@@ -157,10 +162,17 @@ fn old_records_may_be_gone_below_a_signed_prune_and_nowhere_else() {
 #[test]
 fn a_prune_with_wrong_roots_does_not_fit_what_stands_behind_it() {
     let mut log = Writer::filled(1, 20);
-    let draft = prune(&mut log, 6, true);
+    let roots = peaks(&log, 6, true);
+    let draft = prune(&mut log, 6, roots);
     log.append(&draft);
     (0..6).for_each(|_| drop(log.ask(ALICE)));
     finds(&judged(&log, rows(&log)[6..].to_vec(), |_| {}), Code::RootMismatch as u8);
+    // Roots that do not cover all that is gone excuse none of it.
+    let mut short = Writer::filled(1, 20);
+    let roots = peaks(&short, 6, false)[64..].to_owned();
+    let draft = prune(&mut short, 6, roots);
+    short.append(&draft);
+    finds(&judged(&short, rows(&short)[6..].to_vec(), |_| {}), Code::Gap as u8);
     let mut without = Writer::filled(1, 20);
     (0..6).for_each(|_| drop(without.ask(ALICE)));
     finds(&judged(&without, rows(&without)[6..].to_vec(), |_| {}), Code::Gap as u8);

@@ -134,16 +134,17 @@ fn bundle(source: &Source, root: &Path) -> Result<u8> {
         _ => {}
     })?;
     done?;
-    for note in checkpoints {
-        let mut lines = note.lines();
-        let log = lines.next().and_then(|origin| origin.rsplit_once('/')?.1.parse().ok());
-        let size = lines.next().and_then(|size| size.parse().ok());
-        let (Some(part), Some(size)) = (log.and_then(|log: LogId| parts.get(&log)), size) else { continue };
-        fs::write(part.folder.join(CHECKPOINTS), &note)?;
-        part.tiles(size)?;
-    }
-    for part in parts.values_mut() {
+    for (log, part) in &mut parts {
         part.lines.flush()?;
+        let own: BTreeMap<u64, &String> = checkpoints
+            .iter()
+            .filter_map(|note| named(note).filter(|(of, _)| of == log).map(|(_, size)| (size, note)))
+            .collect();
+        if let Some(size) = own.last_key_value().map(|(size, _)| *size) {
+            let notes: Vec<_> = own.into_values().map(String::as_str).collect();
+            fs::write(part.folder.join(CHECKPOINTS), notes.join("\n"))?;
+            part.tiles(size)?;
+        }
     }
     if let Ok(keys) = keys::text(source) {
         fs::write(root.join("keys"), keys)?;
@@ -155,6 +156,13 @@ fn bundle(source: &Source, root: &Path) -> Result<u8> {
     fs::write(root.join(MANIFEST), manifest)?;
     say(&format!("{} logs, {}\n", parts.len(), root.display()));
     Ok(exit::OK)
+}
+
+/// Which log a checkpoint is of, and of what size.
+fn named(note: &str) -> Option<(LogId, u64)> {
+    let mut lines = note.lines();
+    let log = lines.next()?.rsplit_once('/')?.1.parse().ok()?;
+    Some((log, lines.next()?.parse().ok()?))
 }
 
 /// Names of all files below `root` in order.
