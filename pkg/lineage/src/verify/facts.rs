@@ -37,6 +37,7 @@ pub(super) enum Control {
     None,
     Open {
         key: [u8; 32],
+        checkpoint: Option<[u8; 32]>,
         origin: String,
         strict: bool,
     },
@@ -128,6 +129,7 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
     Ok(match kind {
         Kind::LogOpen => Control::Open {
             key: bytes(p, &["control", "key"]).ok_or("control.key")?,
+            checkpoint: some_bytes(p, &["control", "checkpoint_key"]).ok_or("control.checkpoint_key")?,
             origin: text(p, &["control", "origin"]).ok_or("control.origin")?.to_owned(),
             strict: text(p, &["control", "mode"]).ok_or("control.mode")?.starts_with("strict"),
         },
@@ -157,9 +159,7 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
                 Some("checkpoint") => Usage::Checkpoint,
                 _ => return Err("control.use"),
             },
-            old: at(p, &["control", "old_key"])
-                .map(|_| bytes(p, &["control", "old_key"]).ok_or("control.old_key"))
-                .transpose()?,
+            old: some_bytes(p, &["control", "old_key"]).ok_or("control.old_key")?,
             new: bytes(p, &["control", "new_key"]).ok_or("control.new_key")?,
             proof: bytes(p, &["control", "proof"]).ok_or("control.proof")?,
         },
@@ -239,6 +239,12 @@ fn bytes<const N: usize>(value: &Value, path: &[&str]) -> Option<[u8; N]> {
         *byte = u8::from_str_radix(pair, 16).ok()?;
     }
     Some(out)
+}
+
+/// A field that may be missing; none if it is malformed.
+#[expect(clippy::option_option, reason = "missing and malformed differ")]
+fn some_bytes<const N: usize>(value: &Value, path: &[&str]) -> Option<Option<[u8; N]>> {
+    at(value, path).map_or(Some(None), |_| bytes(value, path).map(Some))
 }
 
 /// Hashes one after the other in hexadecimal.

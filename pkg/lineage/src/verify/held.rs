@@ -3,8 +3,8 @@
 use super::note::{self, NoteFault};
 use super::report::Code;
 use super::{Log, Verifier, log_of};
-use crate::TreeHead;
-use crate::tlog::Tile;
+use crate::tlog::{NoteKey, Tile};
+use crate::{PublicKey, TreeHead};
 use signet_types::LogId;
 use std::collections::BTreeMap;
 
@@ -21,31 +21,49 @@ pub(super) struct Anchor {
 pub type TileReader<'a> = dyn FnMut(LogId, Tile) -> Option<Vec<u8>> + 'a;
 
 impl Verifier {
-    /// A signed checkpoint that was kept elsewhere: its log must still be what it was then. One that no pinned key signed
-    /// is a finding. What is no checkpoint is a remark, since who keeps them may have been stopped in the middle of one;
-    /// returns whether it was one.
+    /// A signed checkpoint that was kept elsewhere: its log must still be what it was then. One that was signed neither by a
+    /// pinned key nor by one that the log's own records name is a finding. What is no checkpoint is a remark, since who keeps
+    /// them may have been stopped in the middle of one; returns whether it was one.
     pub fn kept(&mut self, note: &str) -> bool {
-        match self.read(note) {
+        match Self::read(note, &self.notes) {
             Ok(anchor) => self.anchors.push(anchor),
             Err(fault @ NoteFault::Form(_)) => {
                 self.report.not_checked.push(format!("what is {fault}, among the anchors"));
                 return false;
             }
-            Err(fault) => self.findings.push(code_of(&fault), None, None, format!("an anchor: {fault}")),
+            Err(NoteFault::Unsigned) => self.unsigned.push((true, note.to_owned())),
+            Err(fault) => self.findings.push(Code::BadSig, None, None, format!("an anchor: {fault}")),
         }
         true
     }
 
-    /// A signed checkpoint that stands in the data itself. It pins nothing, but must agree with the records. Where no
-    /// checkpoint key of its log is pinned, it is a remark.
+    /// A signed checkpoint that stands in the data itself. It pins nothing, but must agree with the records. Where neither the
+    /// pinned keys nor the log name a key for it, it is a remark.
     pub fn held(&mut self, note: &str) {
-        match self.read(note) {
+        match Self::read(note, &self.notes) {
             Ok(anchor) => self.held.push(anchor),
-            Err(NoteFault::Unsigned) if !self.is_named(note) => {
-                let name = note.lines().next().unwrap_or_default();
-                self.report.not_checked.push(format!("the checkpoint of {name}, whose key is not pinned"));
+            Err(NoteFault::Unsigned) => self.unsigned.push((false, note.to_owned())),
+            Err(fault) => self.findings.push(Code::BadSig, None, None, format!("a checkpoint of the data: {fault}")),
+        }
+    }
+
+    /// Checkpoints that no pinned key signed, once the records have told which keys sign those of their log.
+    pub(super) fn judge_unsigned(&mut self) {
+        for (kept, note) in std::mem::take(&mut self.unsigned) {
+            let name = note.lines().next().unwrap_or_default().to_owned();
+            let log = name.rsplit_once('/').and_then(|(_, log)| self.logs.get(&log.parse().ok()?));
+            let named = log.map_or(&[][..], |log| &log.checkpoint_keys);
+            let key = |key: &[u8; 32]| NoteKey::new(&name, PublicKey::from_bytes(*key)?);
+            let named: Vec<_> = named.iter().filter_map(key).collect();
+            let what = if kept { "an anchor" } else { "a checkpoint of the data" };
+            match Self::read(&note, &named) {
+                Ok(anchor) if kept => self.anchors.push(anchor),
+                Ok(anchor) => self.held.push(anchor),
+                Err(NoteFault::Unsigned) if !kept && named.is_empty() && !self.is_named(&name) => {
+                    self.report.not_checked.push(format!("the checkpoint of {name}, for which no key is pinned"));
+                }
+                Err(fault) => self.findings.push(code_of(&fault), None, None, format!("{what}: {fault}")),
             }
-            Err(fault) => self.findings.push(code_of(&fault), None, None, format!("a checkpoint of the data: {fault}")),
         }
     }
 
@@ -56,7 +74,7 @@ impl Verifier {
     /// # Errors
     /// The note proves nothing.
     pub fn since(&mut self, note: &str) -> Result<(), NoteFault> {
-        let anchor = self.read(note)?;
+        let anchor = Self::read(note, &self.notes)?;
         let settled = self.trust.settled.entry(anchor.log).or_default();
         *settled = (*settled).max(anchor.head.size);
         self.since.push((anchor.log, anchor.head.size));
@@ -65,8 +83,8 @@ impl Verifier {
     }
 
     /// A checkpoint counts only under its own log's name: the key of one log does not speak for another.
-    fn read(&self, note: &str) -> Result<Anchor, NoteFault> {
-        let checked = note::checkpoint(note, &self.notes)?;
+    fn read(note: &str, keys: &[NoteKey]) -> Result<Anchor, NoteFault> {
+        let checked = note::checkpoint(note, keys)?;
         let place = checked.origin.rsplit_once('/').and_then(|(origin, log)| Some((origin, log.parse().ok()?)));
         let (origin, log) = place.ok_or(NoteFault::Form("its origin does not end with a log's id"))?;
         if !checked.signers.contains(&checked.origin) {
@@ -75,8 +93,8 @@ impl Verifier {
         Ok(Anchor { log, origin: Some(origin.to_owned()), head: checked.head })
     }
 
-    fn is_named(&self, note: &str) -> bool {
-        self.notes.iter().any(|key| note.lines().next() == Some(key.name()))
+    fn is_named(&self, name: &str) -> bool {
+        self.notes.iter().any(|key| name == key.name())
     }
 
     pub(super) fn check_held(&mut self, mut tiles: Option<&mut TileReader<'_>>) {

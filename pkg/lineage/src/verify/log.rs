@@ -27,6 +27,8 @@ pub(super) struct Log {
     pub(super) opened: Option<Opened>,
     /// The keys that sign, each from its seq on.
     pub(super) keys: Vec<(u64, [u8; 32])>,
+    /// The keys that sign its checkpoints, as its own signed records name them.
+    pub(super) checkpoint_keys: Vec<[u8; 32]>,
     /// Records of which only the leaf is left.
     pub(super) erased: Vec<u64>,
     /// Records below are gone by age, as a signed record says.
@@ -104,6 +106,7 @@ impl Log {
             damaged: None,
             opened: None,
             keys: Vec::new(),
+            checkpoint_keys: Vec::new(),
             erased: Vec::new(),
             pruned: 0,
             unindexed: 0,
@@ -187,7 +190,8 @@ impl Log {
 
     /// Whether the record is signed by the key that the log's first record names, or the last rotation before it.
     fn owns(&mut self, seq: u64, key: Option<[u8; 32]>, facts: &Facts) -> bool {
-        if let (0, Control::Open { key, origin, strict }) = (seq, &facts.control) {
+        if let (0, Control::Open { key, checkpoint, origin, strict }) = (seq, &facts.control) {
+            self.checkpoint_keys.extend(checkpoint);
             self.opened = Some(Opened { origin: origin.clone(), strict: *strict });
             self.keys.push((0, *key));
         }
@@ -263,9 +267,11 @@ impl Log {
         let current = self.keys.last().map(|(_, key)| key);
         if name.is_some_and(|name| !check::takes_over(&name, usage, old, new, proof)) {
             self.report(Code::BadSig, seq, "the key that takes over did not sign the rotation");
-        } else if usage == Usage::Attest && current.is_some_and(|current| old != Some(current)) {
+        } else if usage == Usage::Checkpoint {
+            self.checkpoint_keys.push(*new);
+        } else if current.is_some_and(|current| old != Some(current)) {
             self.report(Code::UnknownKey, seq, "a rotation away from a key that did not sign here");
-        } else if usage == Usage::Attest {
+        } else {
             self.keys.push((seq + 1, *new));
         }
     }

@@ -96,6 +96,8 @@ pub struct Verifier {
     receipts: Vec<Receipt>,
     anchors: Vec<Anchor>,
     held: Vec<Anchor>,
+    /// Checkpoints that no pinned key signed, and whether they were kept elsewhere.
+    unsigned: Vec<(bool, String)>,
     since: Vec<(LogId, u64)>,
     gone: Declared,
     findings: Findings,
@@ -131,6 +133,7 @@ impl Verifier {
             receipts: Vec::new(),
             anchors: Vec::new(),
             held: Vec::new(),
+            unsigned: Vec::new(),
             since: Vec::new(),
             gone: Declared::default(),
             findings: Findings::default(),
@@ -186,6 +189,7 @@ impl Verifier {
             self.report.unindexed += log.unindexed;
             self.report.erased += log.erased.len() as u64;
         }
+        self.judge_unsigned();
         self.check_held(tiles);
         self.check_since();
         self.check_kept();

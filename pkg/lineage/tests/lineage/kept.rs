@@ -116,7 +116,7 @@ fn a_checkpoint_of_the_data_must_agree_with_it_and_pins_nothing() {
     finds(&held(&other.records, &note(log.log, &log.records[..9]), pinned(&[&log])), Code::Fork);
     let unpinned = held(&log.records, &note(log.log, &log.records), log.keys().into());
     assert_eq!(unpinned.exit_code(), 0, "{unpinned}");
-    assert!(unpinned.to_string().contains("whose key is not pinned"), "{unpinned}");
+    assert!(unpinned.to_string().contains("for which no key is pinned"), "{unpinned}");
     let forged = note(log.log, &log.records).replacen("\n20\n", "\n19\n", 1);
     finds(&held(&log.records, &forged, pinned(&[&log])), Code::BadSig);
 }
@@ -214,6 +214,25 @@ fn a_rotation_that_the_new_key_did_not_sign_is_none() {
     checkpoints.append(&draft);
     checkpoints.ask(ALICE);
     assert_eq!(crate::sample::verify(&checkpoints.keys(), &checkpoints.records).exit_code(), 0);
+}
+
+#[test]
+fn a_checkpoint_key_that_the_log_itself_names_need_not_be_pinned() {
+    let mut log = Writer::filled(1, 6);
+    let draft = rotation(&mut log, CHECKPOINT_KEY, CHECKPOINT_KEY, "checkpoint");
+    log.append(&draft);
+    let checkpoint = note(log.log, &log.records);
+    let judged = |records: &[Record], note: &str| {
+        judged(log.keys().into(), records, |v| {
+            v.held(note);
+            assert!(v.kept(note));
+        })
+    };
+    let report = judged(&log.records, &checkpoint);
+    assert_eq!((report.exit_code(), report.pins, report.checkpoints), (0, 1, 1), "{report}");
+    finds(&judged(&log.records[..6], &checkpoint), Code::UnknownKey);
+    let forged = checkpoint.replacen("\n7\n", "\n6\n", 1);
+    finds(&judged(&log.records, &forged), Code::BadSig);
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! `signet lineage keys`.
 
 use super::super::out::say;
-use super::source::{Seen, Source, each_stored};
+use super::source::{Source, stored_logs};
 use crate::exit;
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
-use signet_lineage::Signer;
 use signet_lineage::tlog::NoteKey;
-use signet_spool::{Config as SpoolConfig, Spool};
+use signet_lineage::{PublicKey, Signer};
+use std::collections::BTreeSet;
 use std::fs;
+use std::ops::ControlFlow;
 
 pub(super) fn keys(source: &Source) -> Result<u8> {
     say(&text(source)?);
@@ -17,11 +18,14 @@ pub(super) fn keys(source: &Source) -> Result<u8> {
 
 /// The public keys of a folder: the one that signs records as PEM, the one that signs checkpoints as a verifier key.
 pub(super) fn text(source: &Source) -> Result<String> {
-    let mut text = signer(source, "lineage.key")?.public_key().to_pem();
+    let key = signer(source, "lineage.key")?.public_key();
+    let mut text = key.to_pem();
     if source.folder().join("lineage-checkpoint.key").exists() {
         let public = signer(source, "lineage-checkpoint.key")?.public_key();
-        let key = NoteKey::new(&origin(source)?, public).ok_or_else(|| anyhow!("the log's origin is no key's name"))?;
-        text.extend([key.to_string().as_str(), "\n"]);
+        for name in names(source, &key)? {
+            let key = NoteKey::new(&name, public).ok_or_else(|| anyhow!("{name} is no key's name"))?;
+            text.extend([key.to_string().as_str(), "\n"]);
+        }
     }
     Ok(text)
 }
@@ -47,18 +51,18 @@ struct Control {
     origin: String,
 }
 
-/// The name of the folder's log: what its first record says, and its id.
-fn origin(source: &Source) -> Result<String> {
-    let dir = source.log_folder().context("the folder has no log")?;
-    let own = Spool::peek(&SpoolConfig::new(dir))?.context("the folder has no log")?;
-    let mut found = None;
-    each_stored(source, &mut |seen| match seen {
-        Seen::Log(row) if row.log == own => found = Some(row.origin),
-        Seen::Record(record, _) if record.log == own && record.seq == 0 && found.is_none() => {
-            let opening = serde_json::from_slice::<Opening>(&record.payload);
-            found = opening.ok().map(|opening| opening.predicate.control.origin);
-        }
-        _ => {}
-    })?;
-    Ok(format!("{}/{own}", found.context("the log's first record is not there")?))
+/// The names of the logs that this key signs: the folder's own, as its first record says, and those of the database. A log
+/// in memory is only there.
+fn names(source: &Source, key: &PublicKey) -> Result<BTreeSet<String>> {
+    let rows = stored_logs(source)?.into_iter().filter(|row| row.attest_key == *key.as_bytes());
+    let mut names: BTreeSet<_> = rows.map(|row| format!("{}/{}", row.origin, row.log)).collect();
+    if let Some(dir) = source.log_folder() {
+        signet_spool::read_records(&dir, 0, |record| {
+            let opening = Some(&record).filter(|record| record.seq == 0);
+            let opening = opening.and_then(|record| serde_json::from_slice::<Opening>(&record.payload).ok());
+            names.extend(opening.map(|opening| format!("{}/{}", opening.predicate.control.origin, record.log)));
+            ControlFlow::Break(())
+        })?;
+    }
+    Ok(names)
 }

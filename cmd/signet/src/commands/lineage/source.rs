@@ -44,6 +44,10 @@ impl Source {
         folder.map(|folder| folder.join("lineage")).filter(|dir| dir.exists())
     }
 
+    fn has_database(&self) -> bool {
+        self.db.is_some() || self.folder().join("signet.db").exists()
+    }
+
     /// Whether somebody may be writing meanwhile: to a database that others reach, or to a folder whose lock is held.
     pub(super) fn is_live(&self) -> bool {
         self.db.is_some() || is_locked(&self.folder().join("LOCK"))
@@ -98,15 +102,14 @@ pub(super) fn ahead<T: Send>(
 /// beyond them. What is said of whole logs comes before all records, so that those may grow meanwhile.
 pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let url = source.db.clone().unwrap_or_else(|| "sqlite://signet.db".to_owned());
-    let database = source.db.is_some() || source.folder().join("signet.db").exists();
+    let database = source.has_database();
     let spool = source.log_folder();
     if !database && spool.is_none() {
         bail!("{} holds no lineage", source.folder().display());
     }
     let own = spool.as_ref().map(|dir| Spool::peek(&SpoolConfig::new(dir))).transpose()?.flatten();
     spool.iter().try_for_each(|dir| checkpoint(dir, each))?;
-    let stores = if database { open(&runtime, source, url)? } else { None };
+    let stores = if database { open(&runtime, source)? } else { None };
     let rows = stores.as_ref().map_or(Ok(Vec::new()), |stores| runtime.block_on(stores.records.logs()))?;
     let mut logs: BTreeMap<LogId, bool> = rows.iter().map(|row| (row.log, true)).collect();
     if let Some(log) = own {
@@ -131,7 +134,15 @@ pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(See
     Ok(())
 }
 
-fn open(runtime: &tokio::runtime::Runtime, source: &Source, url: String) -> Result<Option<Stores>> {
+/// The logs that the source's database knows.
+pub(super) fn stored_logs(source: &Source) -> Result<Vec<LogRow>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stores = if source.has_database() { open(&runtime, source)? } else { None };
+    stores.map_or(Ok(Vec::new()), |stores| Ok(runtime.block_on(stores.records.logs())?))
+}
+
+fn open(runtime: &tokio::runtime::Runtime, source: &Source) -> Result<Option<Stores>> {
+    let url = source.db.clone().unwrap_or_else(|| "sqlite://signet.db".to_owned());
     let stores = {
         let _inside = runtime.enter();
         Stores::open_read_only(&StoreOptions::new(url, source.folder()))?
