@@ -15,6 +15,7 @@ mod flights;
 mod gaps;
 mod gateway;
 mod headers;
+mod judge;
 mod keeper;
 mod large;
 mod limits;

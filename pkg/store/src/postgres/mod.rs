@@ -8,7 +8,7 @@ mod records;
 mod trees;
 
 mod read {
-    crate::readers::readers!(sqlx::postgres::PgRow);
+    crate::readers::readers!(sqlx::postgres::PgRow, i16);
 }
 
 use crate::fault::Fault;
