@@ -8,6 +8,7 @@ use signet_lineage::tlog::{Checkpoint, NoteKey};
 use signet_lineage::verify::read_line;
 use signet_lineage::{Leaf, Signer, TreeHead, root_of};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -26,7 +27,9 @@ impl Kept {
     fn new() -> Self {
         let (folder, data) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
         let checkpoints = Signer::generate();
-        fs::write(data.path().join("lineage-checkpoint.key"), &*checkpoints.to_pkcs8()).expect("a file");
+        let key = data.path().join("lineage-checkpoint.key");
+        fs::write(&key, &*checkpoints.to_pkcs8()).expect("a file");
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("it is ours");
         let mock = mock();
         let gateway = Setup::on(&mock).within(data.path()).start();
         let mut answers: Vec<Answer> = ["neap", "spring", "ebb", "neap"]

@@ -33,7 +33,7 @@ impl Log {
         self.pruned = gone.prunes.get(&self.id).map_or(0, |(below, _)| *below);
         self.check_row();
         self.check_erased(gone);
-        if self.strict() && self.losses.iter().any(|loss| !loss.gap && loss.certain) {
+        if self.losses.iter().any(|loss| loss.certain && !self.believed(loss)) {
             self.report(Code::Truncated, None, "a log that promises `strict` declares acknowledged records lost");
         }
         let declared = self.check_holes();
@@ -169,13 +169,10 @@ impl Log {
         }
     }
 
-    /// In a log that promises `strict`, a lost tail excuses nothing: else it could hide a deletion.
+    /// Where the epoch before promised `strict`, a lost tail excuses nothing: else it could hide a deletion.
     fn believed(&self, loss: &Loss) -> bool {
-        loss.gap || !self.strict()
-    }
-
-    fn strict(&self) -> bool {
-        self.opened.as_ref().is_some_and(|opened| opened.strict)
+        let before = self.modes.iter().rev().find(|(epoch, _)| *epoch < loss.epoch);
+        loss.gap || !before.is_some_and(|(_, strict)| *strict)
     }
 
     /// Looks for the record of a receipt that a caller kept. Returns whether it is there, unchanged.

@@ -45,6 +45,8 @@ pub(super) enum Control {
     Recovery {
         lost: Option<(u64, u64)>,
         tail: Option<u64>,
+        /// Whether the epoch that it begins promises `strict`, if it says so.
+        strict: Option<bool>,
     },
     Gap {
         from: u64,
@@ -136,7 +138,12 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
         Kind::Recovery => {
             let tail = flag("lost_tail_possible").ok_or("control.lost_tail_possible")?;
             let survived = number("last_seq").map_or(0, |seq| seq + 1);
-            Control::Recovery { lost: number("lost_from").zip(number("lost_to")), tail: tail.then_some(survived) }
+            let strict = text(p, &["control", "mode"]).map(|mode| mode.starts_with("strict"));
+            Control::Recovery {
+                lost: number("lost_from").zip(number("lost_to")),
+                tail: tail.then_some(survived),
+                strict,
+            }
         }
         Kind::Gap if number("count").is_some() => Control::Unrecorded { count: number("count").unwrap_or_default() },
         Kind::Gap => Control::Gap {

@@ -27,6 +27,8 @@ pub(super) struct Log {
     pub(super) opened: Option<Opened>,
     /// The keys that sign, each from its seq on.
     pub(super) keys: Vec<(u64, [u8; 32])>,
+    /// From which epochs on it promises `strict`, or no more.
+    pub(super) modes: Vec<(u32, bool)>,
     /// The keys that sign its checkpoints, as its own signed records name them.
     pub(super) checkpoint_keys: Vec<[u8; 32]>,
     /// Records of which only the leaf is left.
@@ -59,7 +61,6 @@ pub(super) struct Seen {
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) origin: String,
-    pub(super) strict: bool,
 }
 
 /// Seqs, both included, that a signed record says are gone.
@@ -106,6 +107,7 @@ impl Log {
             damaged: None,
             opened: None,
             keys: Vec::new(),
+            modes: Vec::new(),
             checkpoint_keys: Vec::new(),
             erased: Vec::new(),
             pruned: 0,
@@ -192,7 +194,8 @@ impl Log {
     fn owns(&mut self, seq: u64, key: Option<[u8; 32]>, facts: &Facts) -> bool {
         if let (0, Control::Open { key, checkpoint, origin, strict }) = (seq, &facts.control) {
             self.checkpoint_keys.extend(checkpoint);
-            self.opened = Some(Opened { origin: origin.clone(), strict: *strict });
+            self.opened = Some(Opened { origin: origin.clone() });
+            self.modes.push((facts.epoch, *strict));
             self.keys.push((0, *key));
         }
         let own = self.keys.last().is_none_or(|(_, current)| Some(*current) == key);
@@ -241,7 +244,8 @@ impl Log {
     fn act(&mut self, seq: u64, facts: &Facts) {
         let epoch = facts.epoch;
         match &facts.control {
-            Control::Recovery { lost, tail } => {
+            Control::Recovery { lost, tail, strict } => {
+                self.modes.extend(strict.map(|strict| (epoch, strict)));
                 let named = lost.map(|(from, to)| (from, to, true));
                 let possible = tail.map(|from| (from, u64::MAX, false));
                 for (from, to, certain) in named.into_iter().chain(possible) {

@@ -6,7 +6,7 @@
 use crate::sample::{ALICE, BOB, ORIGIN, Writer, id, signer};
 use signet_lineage::tlog::{Checkpoint, NoteKey};
 use signet_lineage::verify::{Options, Pinned, Stored, Verifier, notes, read_line, write_line};
-use signet_lineage::{ControlValue, Denials, Draft, KeySet, Kind, Leaf, Receipt, Record, Recovery, root_of};
+use signet_lineage::{ControlValue, Denials, Draft, KeySet, Kind, Leaf, Receipt, Record, root_of};
 
 const ENVELOPE: &str = include_str!("golden/envelope.json");
 const KEY: &str = include_str!("golden/key.pem");
@@ -109,9 +109,14 @@ fn every_kind() -> Writer {
     let (clock, unrecorded) = (Draft::clock(&log.stamp(), 10, 5), Draft::unrecorded(&log.stamp(), 17, "log full"));
     append(&mut log, &[clock, unrecorded]);
     log.epoch = 2;
-    let last_seq = Some(log.tree.size() - 1);
-    let found = Recovery { clean: true, same_boot: true, last_seq, lost: None, lost_tail_possible: false };
-    let found = Draft::recovery(&log.stamp(), &found);
+    let facts = vec![
+        ("clean", ControlValue::Bool(true)),
+        ("last_seq", ControlValue::Int(log.tree.size() - 1)),
+        ("lost_tail_possible", ControlValue::Bool(false)),
+        ("mode", text("spool")),
+        ("same_boot", ControlValue::Bool(true)),
+    ];
+    let found = Draft::control(Kind::Recovery, &log.stamp(), facts);
     append(&mut log, &[found]);
     let key = signer(5).public_key();
     let digits = crate::sample::hex(key.as_bytes());
