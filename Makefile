@@ -1,4 +1,4 @@
-# Needs rustup, a C compiler, make and Python 3. `make help` lists what there is.
+# Needs rustup, a C compiler, make, Python 3 and, for the tests, openssl. `make help` lists what there is.
 PYTHON ?= python3
 CARGO ?= cargo
 export CARGO
@@ -31,11 +31,12 @@ check-deploy: ## Dockerfile and compose file, without an engine
 test: ## format, lints and all tests, against services that it starts and stops
 	@$(PYTHON) deploy/test.py
 
-soak: ## the long counts: more cases a property, optimised; the optional encoder; 20 kills under load
+soak: ## the long counts: more cases a property, the optional encoder, 20 kills under load, a million records verified
 	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --release
 	rm -rf target/soak-model
 	$(CARGO) run --release --locked -p signet -- model fetch --data target/soak-model
 	DEMO_KILLS=20 $(PYTHON) deploy/demo run
+	$(PYTHON) deploy/verify_rate.py
 
 bench: ## micro-benchmarks, and a manifest of matched runs in loadtest/manifests
 	$(CARGO) bench --workspace --locked --benches

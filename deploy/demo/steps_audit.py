@@ -52,7 +52,7 @@ def checkpoints(demo):
     shown = []
     for gateway in demo.stack.gateways:
         keys = gateway.ask_admin("/v1/lineage/keys").text
-        name = re.search(r"^# checkpoint key (\S+)\+[0-9a-f]{8}\+\S+$", keys, re.M).group(1)
+        name = re.search(r"^([^\s+#]+)\+[0-9a-f]{8}\+\S+$", keys, re.M).group(1)
         path = f"/v1/lineage/logs/{name.rsplit('/', 1)[1]}/checkpoint"
         records = gateway.ask_admin("/admin/v1/status").json()["log"]["next_seq"]
 

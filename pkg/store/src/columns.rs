@@ -8,6 +8,13 @@ const MS_PER_DAY: u64 = 86_400_000;
 /// The kind of a payload that is no statement of ours.
 const UNREAD: &str = "unread";
 
+/// `enc` of a row that holds the signed bytes themselves.
+pub(crate) const PLAIN: i64 = 0;
+/// `enc` of a row whose payload is gone; what stands there is the payload's SHA-256, so that the leaf can still be told.
+pub(crate) const ERASED: i64 = 9;
+/// Kinds that the first version did not know: its shipper filed them as [`UNREAD`], without any column.
+const LATER: [Kind; 3] = [Kind::KeyRotate, Kind::Prune, Kind::Open];
+
 /// One row to insert.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -53,6 +60,11 @@ pub(crate) fn stored_kind(text: &str, payload: &[u8]) -> Option<Kind> {
     })
 }
 
+/// Whether this row may stand without columns because its shipper was older than its writer.
+pub(crate) fn is_later(kind: &str, payload: &[u8]) -> bool {
+    kind == UNREAD && Columns::read(payload).is_ok_and(|signed| LATER.contains(&signed.kind))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +96,14 @@ mod tests {
     fn what_cannot_be_read_is_filed_under_the_time_in_its_id() {
         let row = row("{");
         assert_eq!((row.kind(), row.ts_ms(), row.day()), (UNREAD, 3 * MS_PER_DAY + 5, 3));
+    }
+
+    #[test]
+    fn only_a_kind_that_an_older_shipper_could_not_know_may_be_unread() {
+        let later = OPENED.replace("log_open", "key_rotate");
+        assert!(is_later(UNREAD, later.as_bytes()));
+        assert!(!is_later(UNREAD, OPENED.as_bytes()) && !is_later("key_rotate", later.as_bytes()));
+        assert!(!is_later(UNREAD, b"{"));
     }
 
     #[test]

@@ -92,10 +92,10 @@ impl NoticeRow {
     }
 }
 
-/// Functions that read a row of type `$row`.
+/// Functions that read a row of type `$row`, whose column `enc` is a `$enc`.
 macro_rules! readers {
-    ($row:ty) => {
-        use crate::columns::stored_kind;
+    ($row:ty, $enc:ty) => {
+        use crate::columns::{ERASED, PLAIN, is_later, stored_kind};
         use crate::fault::{Fault, to_array, to_epoch, to_u64};
         use crate::readers::{NoticeRow, RESET};
         use signet_cache::{
@@ -125,25 +125,52 @@ macro_rules! readers {
 
         /// `record_columns`.
         pub(super) fn to_record(row: &$row) -> Result<Record, Fault> {
+            with_payload(row, row.try_get(4)?)
+        }
+
+        fn with_payload(row: &$row, payload: &[u8]) -> Result<Record, Fault> {
             Ok(Record {
                 id: LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes()),
                 log: LogId::from_bytes(row.try_get::<Uuid, _>(1)?.into_bytes()),
                 epoch: to_epoch(row.try_get(2)?)?,
                 seq: to_u64(row.try_get(3)?)?,
-                payload: row.try_get::<&[u8], _>(4)?.into(),
+                payload: payload.into(),
                 key_id: to_array("key_id", row.try_get(5)?)?,
                 sig: to_array("sig", row.try_get(6)?)?,
             })
         }
 
         /// `record_columns`, then `leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log,
-        /// parent_seq`.
+        /// parent_seq, enc`.
         pub(super) fn to_stored(row: &$row) -> Result<(Record, Stored), Fault> {
-            let record = to_record(row)?;
-            let kind = stored_kind(row.try_get(8)?, &record.payload);
-            let columns = kind.map(|kind| columns(row, kind, record.id)).transpose()?;
             let leaf_hash = Some(to_array("leaf_hash", row.try_get(7)?)?);
+            let payload: Option<&[u8]> = row.try_get(4)?;
+            let payload_sha256 = match (payload, i64::from(row.try_get::<$enc, _>(18)?)) {
+                (None, _) => Some(None),
+                (Some(_), PLAIN) => None,
+                (Some(digest), ERASED) => Some(Some(to_array("payload", digest)?)),
+                (Some(_), enc) => {
+                    return Err(Fault::Corrupt(format!("a payload of encoding {enc}, which is not known")))
+                }
+            };
+            if let Some(payload_sha256) = payload_sha256 {
+                let erased = Stored { erased: true, payload_sha256, leaf_hash, ..Stored::default() };
+                return Ok((with_payload(row, &[])?, erased));
+            }
+            let record = to_record(row)?;
+            let text: &str = row.try_get(8)?;
+            if is_later(text, &record.payload) && has_no_columns(row) {
+                return Ok((record, Stored { unindexed: true, leaf_hash, ..Stored::default() }));
+            }
+            let kind = stored_kind(text, &record.payload);
+            let columns = kind.map(|kind| columns(row, kind, record.id)).transpose()?;
             Ok((record, Stored { columns, leaf_hash, ..Stored::default() }))
+        }
+
+        /// Of the columns that a shipper fills from the statement, none is.
+        fn has_no_columns(row: &$row) -> bool {
+            use sqlx::ValueRef as _;
+            (10..=17).all(|at| row.try_get_raw(at).is_ok_and(|value| value.is_null()))
         }
 
         fn columns(row: &$row, kind: signet_lineage::Kind, id: LineageId) -> Result<Columns, Fault> {

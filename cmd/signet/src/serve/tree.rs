@@ -115,10 +115,10 @@ impl Drop for Tree {
     }
 }
 
-/// The key of records in PEM, and that of checkpoints in a comment: it must not be taken for one of records.
+/// The key of records in PEM, and that of checkpoints as a verifier key: what `verify --key` takes.
 fn keys(key: &PublicKey, checkpoints: &NoteKey) -> String {
     let pem = KeySet::new([*key]).map(|keys| keys.to_string()).unwrap_or_default();
-    format!("{pem}# checkpoint key {checkpoints}\n")
+    format!("{pem}{checkpoints}\n")
 }
 
 fn anchors(config: &Config) -> Result<Vec<Box<dyn Anchor>>> {

@@ -333,6 +333,12 @@ pub(crate) struct Folder {
     _own: Option<TempDir>,
 }
 
+impl Folder {
+    pub(crate) fn of(own: TempDir) -> Self {
+        Self { path: own.path().to_owned(), _own: Some(own) }
+    }
+}
+
 /// All payloads that a folder holds.
 #[track_caller]
 pub(crate) fn records(data: &Path) -> Vec<Value> {

@@ -218,7 +218,7 @@ fn a_postgres_without_the_tables_is_empty_and_not_ok() {
 }
 
 /// Changes the database behind the gateway's back.
-fn sqlite(data: &Path, statement: &str) {
+pub(crate) fn sqlite(data: &Path, statement: &str) {
     let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
     let database = data.join("signet.db");
     let out = Command::new("python3").args(["-c", script]).arg(database).arg(statement).output().expect("python3 runs");

@@ -16,6 +16,7 @@ mod gaps;
 mod gateway;
 mod headers;
 mod hostile;
+mod judge;
 mod keeper;
 mod large;
 mod limits;

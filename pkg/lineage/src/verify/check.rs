@@ -1,28 +1,47 @@
 //! What can be told of one record by itself. Pure, so that it can be spread over threads.
 
-use super::facts::{self, Facts};
+use super::facts::{self, Facts, Usage};
+use super::pinned::{Pinned, Revoked};
 use super::report::Code;
 use super::{Stored, strict};
-use crate::{Columns, KeySet, PublicKey, Record};
+use crate::{Columns, PublicKey, Record, hex};
 use ed25519_dalek::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use signet_types::LogId;
+use std::collections::BTreeMap;
 
-/// The pinned keys, decoded once.
+/// The pinned keys, decoded once, and what of the data was verified before.
 #[derive(Debug)]
-pub(super) struct Keys(Vec<([u8; 32], VerifyingKey)>);
+pub(super) struct Trust {
+    keys: Vec<([u8; 32], VerifyingKey)>,
+    revoked: Vec<Revoked>,
+    /// By log, how many records an earlier run found to be good.
+    pub(super) settled: BTreeMap<LogId, u64>,
+}
 
-impl Keys {
-    pub(super) fn new(set: &KeySet) -> Self {
+impl Trust {
+    pub(super) fn new(pinned: &Pinned) -> Self {
         let decode = |key: &PublicKey| {
             let point = VerifyingKey::from_bytes(key.as_bytes()).expect("checked when the key was read");
             (key.key_id(), point)
         };
-        Self(set.iter().map(decode).collect())
+        let keys = pinned.attest.iter().map(decode).collect();
+        Self { keys, revoked: pinned.revoked.clone(), settled: BTreeMap::new() }
     }
 
     fn find(&self, id: &[u8; 32]) -> Option<&VerifyingKey> {
-        self.0.iter().find_map(|(known, key)| (known == id).then_some(key))
+        self.keys.iter().find_map(|(known, key)| (known == id).then_some(key))
+    }
+
+    /// A time can be made up by who holds a key, a place below a checkpoint that others hold cannot.
+    fn is_revoked(&self, r: &Record) -> bool {
+        self.revoked.iter().any(|it| it.key_id == r.key_id && it.log == r.log && r.seq >= it.last_good)
+    }
+
+    /// Whether the leaf alone proves the record, by the tree head that an earlier run ended with. The first record names
+    /// the log's key, and is always looked at as a whole.
+    fn is_settled(&self, r: &Record) -> bool {
+        r.seq > 0 && self.settled.get(&r.log).is_some_and(|size| r.seq < *size)
     }
 }
 
@@ -38,15 +57,28 @@ pub(super) struct Checked {
     pub(super) key: Option<[u8; 32]>,
     /// What it says, if it proves anything about this place.
     pub(super) facts: Option<Facts>,
+    /// Its payload is gone, and nothing but its leaf can be told.
+    pub(super) erased: bool,
+    /// A database holds it without its columns, as an older version left it.
+    pub(super) unindexed: bool,
     pub(super) findings: Vec<(Code, String)>,
 }
 
-pub(super) fn check(record: &Record, stored: &Stored, keys: &Keys) -> Checked {
-    let digest: [u8; 32] = Sha256::digest(&record.payload).into();
+pub(super) fn check(record: &Record, stored: &Stored, trust: &Trust) -> Checked {
+    let digest: [u8; 32] = match stored.payload_sha256 {
+        Some(kept) if stored.erased => kept,
+        _ => Sha256::digest(&record.payload).into(),
+    };
     let leaf = leaf_hash(record, &digest);
-    let (log, seq, epoch) = (record.log, record.seq, record.epoch);
-    let mut checked = Checked { log, seq, epoch, leaf, key: None, facts: None, findings: Vec::new() };
-    match proved(record, stored, &digest, keys) {
+    let Record { log, seq, epoch, .. } = *record;
+    let (erased, unindexed) = (stored.erased, stored.unindexed);
+    let mut checked =
+        Checked { log, seq, epoch, leaf, key: None, facts: None, erased, unindexed, findings: Vec::new() };
+    if erased {
+        checked.leaf_of_what_is_left(stored);
+        return checked;
+    }
+    match proved(record, stored, &digest, trust) {
         Ok((key, facts)) => {
             compare(record, stored, &leaf, &facts, &mut checked.findings);
             checked.key = Some(key);
@@ -57,16 +89,34 @@ pub(super) fn check(record: &Record, stored: &Stored, keys: &Keys) -> Checked {
     checked
 }
 
+impl Checked {
+    /// Where not even the payload's hash was kept, the stored leaf hash stands for the record; the heads over it tell
+    /// whether it is the true one.
+    fn leaf_of_what_is_left(&mut self, stored: &Stored) {
+        match (stored.payload_sha256, stored.leaf_hash) {
+            (None, Some(leaf)) => self.leaf = leaf,
+            (Some(_), Some(leaf)) if leaf == self.leaf => {}
+            (Some(_), None) => {}
+            _ => self.findings.push((Code::BadLeaf, "the stored leaf hash is not that of what is left".to_owned())),
+        }
+    }
+}
+
 /// The statement, once its bytes are proved, unambiguous and made for this place in this log.
-fn proved(r: &Record, stored: &Stored, digest: &[u8; 32], keys: &Keys) -> Result<([u8; 32], Facts), (Code, String)> {
+fn proved(r: &Record, stored: &Stored, digest: &[u8; 32], trust: &Trust) -> Result<([u8; 32], Facts), (Code, String)> {
     if stored.payload_sha256.is_some_and(|sha| sha != *digest) {
         return Err((Code::BadLeaf, "the payload does not hash to the value stored with it".to_owned()));
     }
     let key =
-        keys.find(&r.key_id).ok_or_else(|| (Code::UnknownKey, "signed by a key that is not pinned".to_owned()))?;
-    key.verify_strict(&signed_bytes(&r.payload), &Signature::from_bytes(&r.sig))
-        .map_err(|_| (Code::BadSig, "the signature does not fit the payload".to_owned()))?;
-    strict::canonical(&r.payload).map_err(|what| (Code::BadLeaf, format!("not canonical: {what}")))?;
+        trust.find(&r.key_id).ok_or_else(|| (Code::UnknownKey, "signed by a key that is not pinned".to_owned()))?;
+    if trust.is_revoked(r) {
+        return Err((Code::RevokedKey, "signed by a key that is revoked for this place".to_owned()));
+    }
+    if !trust.is_settled(r) {
+        key.verify_strict(&signed_bytes(&r.payload), &Signature::from_bytes(&r.sig))
+            .map_err(|_| (Code::BadSig, "the signature does not fit the payload".to_owned()))?;
+        strict::canonical(&r.payload).map_err(|what| (Code::BadLeaf, format!("not canonical: {what}")))?;
+    }
     let facts = facts::read(&r.payload).map_err(|what| (Code::BadLeaf, format!("not a statement of ours: {what}")))?;
     if facts.log != r.log {
         return Err((Code::WrongLog, format!("signed for log {}", facts.log)));
@@ -75,6 +125,15 @@ fn proved(r: &Record, stored: &Stored, digest: &[u8; 32], keys: &Keys) -> Result
         return Err((Code::BadLeaf, format!("signed for seq {}", facts.seq)));
     }
     Ok((key.to_bytes(), facts))
+}
+
+/// Whether the key that takes over agreed to sign for the log: without that, someone else's key could be named.
+pub(super) fn takes_over(name: &str, usage: Usage, old: Option<&[u8; 32]>, new: &[u8; 32], proof: &[u8; 64]) -> bool {
+    let word = if usage == Usage::Attest { "attest" } else { "checkpoint" };
+    let old = old.map(|key| hex::text(key)).unwrap_or_default();
+    let text = format!("signet-key-rotate/v1\n{name}\n{word}\n{old}\n{}\n", hex::text(new));
+    let point = VerifyingKey::from_bytes(new).ok();
+    point.is_some_and(|key| key.verify_strict(text.as_bytes(), &Signature::from_bytes(proof)).is_ok())
 }
 
 /// Differences that leave the proof whole: copies of signed facts in columns.

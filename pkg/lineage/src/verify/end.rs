@@ -4,21 +4,48 @@ use super::log::{Base, Log, Loss, Place};
 use super::nodes::Nodes;
 use super::report::Code;
 use crate::{Receipt, TreeHead};
+use signet_types::LogId;
+use std::collections::{BTreeMap, HashSet};
+
+/// What signed records of any log say is gone.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    /// Records whose payloads were erased.
+    pub(super) erasures: HashSet<(LogId, u64)>,
+    /// Logs that were pruned, below which seq, and the subtree roots over what is gone.
+    pub(super) prunes: BTreeMap<LogId, (u64, Vec<[u8; 32]>)>,
+}
+
+impl Declared {
+    /// Of several prunes of one log the furthest counts. One that does not hold a root for each bit of its seq says
+    /// nothing of the tree, and so excuses nothing.
+    pub(super) fn prune(&mut self, log: LogId, below: u64, peaks: Vec<[u8; 32]>) {
+        let whole = peaks.len() == below.count_ones() as usize;
+        if whole && self.prunes.get(&log).is_none_or(|(before, _)| *before < below) {
+            self.prunes.insert(log, (below, peaks));
+        }
+    }
+}
 
 impl Log {
     /// Judges the log's own row, holes and heads. Returns how many records are missing and declared so.
-    pub(super) fn end(&mut self, not_checked: &mut Vec<String>) -> u64 {
+    pub(super) fn end(&mut self, gone: &Declared, not_checked: &mut Vec<String>) -> u64 {
+        self.pruned = gone.prunes.get(&self.id).map_or(0, |(below, _)| *below);
         self.check_row();
-        if self.strict() && self.losses.iter().any(|loss| !loss.gap && loss.certain) {
+        self.check_erased(gone);
+        if self.losses.iter().any(|loss| loss.certain && !self.believed(loss)) {
             self.report(Code::Truncated, None, "a log that promises `strict` declares acknowledged records lost");
         }
         let declared = self.check_holes();
-        self.rebuild();
+        self.rebuild(gone);
         self.check_waiting();
         self.check_faults();
         let known = self.known_to();
         if known < self.next_seq() {
             not_checked.push(format!("tree heads of log {} behind seq {known}", self.id));
+        }
+        if self.pruned > 0 {
+            not_checked.push(format!("the {} records of log {} that were pruned", self.pruned, self.id));
         }
         declared
     }
@@ -32,15 +59,28 @@ impl Log {
             self.report(Code::Truncated, next, format!("records up to seq {} were stored", row.next_seq - 1));
         }
         let Some(opened) = &self.opened else { return };
-        let columns = [("attest_key", row.attest_key == opened.key), ("origin", row.origin == opened.origin)];
+        let own = self.keys.iter().any(|(_, key)| *key == row.attest_key);
+        let columns = [("attest_key", own), ("origin", row.origin == opened.origin)];
         for (column, _) in columns.into_iter().filter(|(_, same)| !same) {
             self.report(Code::IndexMismatch, None, format!("{column} of the log's row is not what its log_open says"));
         }
     }
 
+    /// An erasure leaves the leaf, so that the tree over it can still be told.
+    fn check_erased(&mut self, gone: &Declared) {
+        let id = self.id;
+        let allowed = |seq: &u64| gone.erasures.contains(&(id, *seq));
+        let (allowed, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.erased).into_iter().partition(allowed);
+        self.erased = allowed;
+        for seq in others {
+            self.report(Code::ErasedUnauth, seq, "the payload is gone and no signed record says so");
+        }
+    }
+
     fn check_holes(&mut self) -> u64 {
         let mut declared = 0;
-        for (from, to) in self.holes.clone() {
+        let kept = self.holes.iter().map(|&(from, to)| (from.max(self.pruned), to)).filter(|(from, to)| from <= to);
+        for (from, to) in kept.collect::<Vec<_>>() {
             if let Some(missing) = self.undeclared(from, to) {
                 self.report(Code::Gap, missing, format!("missing: seq {missing} to {to}"));
             } else {
@@ -67,11 +107,12 @@ impl Log {
     }
 
     /// With holes, the tree over all leaves again, as far as `gap` records tell the missing ones.
-    fn rebuild(&mut self) {
+    fn rebuild(&mut self, gone: &Declared) {
         if self.holes.is_empty() {
             return;
         }
-        let mut whole = Nodes::default();
+        let peaks = gone.prunes.get(&self.id);
+        let mut whole = peaks.map_or_else(Nodes::default, |(below, peaks)| Nodes::behind(*below, peaks));
         let ends = self.runs.iter().skip(1).map(|run| run.1).chain([self.seen.len()]);
         'runs: for (&(first_seq, first), end) in self.runs.iter().zip(ends) {
             for seq in whole.size()..first_seq {
@@ -80,7 +121,9 @@ impl Log {
                     None => break 'runs,
                 }
             }
-            self.nodes.leaves()[first..end].iter().for_each(|leaf| whole.push(*leaf));
+            // Records below a prune that are still there are in its roots already.
+            let there = usize::try_from(self.pruned.saturating_sub(first_seq)).unwrap_or(usize::MAX).min(end - first);
+            self.nodes.leaves()[first + there..end].iter().for_each(|leaf| whole.push(*leaf));
         }
         self.whole = Some(whole);
     }
@@ -91,12 +134,16 @@ impl Log {
     }
 
     /// Roots over at most this many leaves can be told.
-    fn known_to(&self) -> u64 {
-        self.whole.as_ref().unwrap_or(&self.nodes).size().min(self.damaged.unwrap_or(u64::MAX))
+    pub(super) fn known_to(&self) -> u64 {
+        self.tree().size().min(self.damaged.unwrap_or(u64::MAX))
     }
 
-    fn root_at(&self, size: u64) -> Option<[u8; 32]> {
-        self.whole.as_ref().unwrap_or(&self.nodes).root_at(size).filter(|_| size <= self.known_to())
+    pub(super) fn tree(&self) -> &Nodes {
+        self.whole.as_ref().unwrap_or(&self.nodes)
+    }
+
+    pub(super) fn root_at(&self, size: u64) -> Option<[u8; 32]> {
+        self.tree().root_at(size).filter(|_| size <= self.known_to())
     }
 
     fn check_waiting(&mut self) {
@@ -122,17 +169,14 @@ impl Log {
         }
     }
 
-    /// In a log that promises `strict`, a lost tail excuses nothing: else it could hide a deletion.
+    /// Where the epoch before promised `strict`, a lost tail excuses nothing: else it could hide a deletion.
     fn believed(&self, loss: &Loss) -> bool {
-        loss.gap || !self.strict()
-    }
-
-    fn strict(&self) -> bool {
-        self.opened.as_ref().is_some_and(|opened| opened.strict)
+        let before = self.modes.iter().rev().find(|(epoch, _)| *epoch < loss.epoch);
+        loss.gap || !before.is_some_and(|(_, strict)| *strict)
     }
 
     /// Looks for the record of a receipt that a caller kept. Returns whether it is there, unchanged.
-    pub(super) fn receipt(&mut self, kept: &Receipt) -> bool {
+    pub(super) fn receipt(&mut self, kept: &Receipt, not_checked: &mut Vec<String>) -> bool {
         let seq = kept.seq;
         if self.opened.as_ref().is_some_and(|opened| opened.origin != kept.origin) {
             self.report(Code::WrongLog, seq, format!("a kept receipt names the origin {}", kept.origin));
@@ -150,6 +194,10 @@ impl Log {
             let freed = !loss.gap && loss.epoch > kept.epoch;
             (loss.from..=loss.to).contains(&seq) && self.believed(loss) && (freed || (loss.gap && place == Place::Hole))
         };
+        if place == Place::Hole && seq < self.pruned {
+            not_checked.push(format!("a kept receipt of log {} seq {seq}, which was pruned", self.id));
+            return false;
+        }
         let (code, text) = match place {
             _ if self.losses.iter().any(declares) => {
                 (Code::LostDeclared, "a kept receipt's record was lost, as declared")
@@ -162,10 +210,21 @@ impl Log {
         false
     }
 
-    /// Compares a tree head that was kept elsewhere. Returns whether the log still holds it.
-    pub(super) fn anchor(&mut self, head: &TreeHead, not_checked: &mut Vec<String>) -> bool {
+    /// Compares a tree head, kept under `origin` as `what`. Returns whether the log still holds it.
+    pub(super) fn anchor(
+        &mut self,
+        what: &str,
+        (origin, head): (Option<&str>, &TreeHead),
+        not_checked: &mut Vec<String>,
+    ) -> bool {
+        if let Some(origin) = origin
+            && self.opened.as_ref().is_some_and(|opened| opened.origin != origin)
+        {
+            self.report(Code::WrongLog, None, format!("{what} names the origin {origin}"));
+            return false;
+        }
         if head.size > self.next_seq() {
-            self.report(Code::Truncated, self.next_seq(), format!("an anchor was taken at size {}", head.size));
+            self.report(Code::Truncated, self.next_seq(), format!("{what} was taken at size {}", head.size));
             return false;
         }
         match self.root_at(head.size) {
@@ -174,12 +233,12 @@ impl Log {
                 true
             }
             Some(_) => {
-                self.report(Code::Fork, None, format!("the first {} records are not those of an anchor", head.size));
+                self.report(Code::Fork, None, format!("the first {} records are not those of {what}", head.size));
                 false
             }
             None => {
                 let (id, size) = (self.id, head.size);
-                not_checked.push(format!("the anchor of log {id} at size {size}, behind records that are not there"));
+                not_checked.push(format!("{what} of log {id} at size {size}: records before it are not there"));
                 false
             }
         }

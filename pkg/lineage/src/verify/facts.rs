@@ -37,6 +37,7 @@ pub(super) enum Control {
     None,
     Open {
         key: [u8; 32],
+        checkpoint: Option<[u8; 32]>,
         origin: String,
         strict: bool,
     },
@@ -44,6 +45,8 @@ pub(super) enum Control {
     Recovery {
         lost: Option<(u64, u64)>,
         tail: Option<u64>,
+        /// Whether the epoch that it begins promises `strict`, if it says so.
+        strict: Option<bool>,
     },
     Gap {
         from: u64,
@@ -53,6 +56,31 @@ pub(super) enum Control {
     Unrecorded {
         count: u64,
     },
+    /// A record whose payload is gone by order.
+    Erasure {
+        log: LogId,
+        seq: u64,
+    },
+    /// Records below a seq that are gone by age, and the roots of the perfect subtrees over them, largest first.
+    Prune {
+        log: LogId,
+        below: u64,
+        peaks: Vec<[u8; 32]>,
+    },
+    /// The key that signs from the next record on, and its own signature under that.
+    Rotate {
+        usage: Usage,
+        old: Option<[u8; 32]>,
+        new: [u8; 32],
+        proof: [u8; 64],
+    },
+}
+
+/// What a key signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usage {
+    Attest,
+    Checkpoint,
 }
 
 /// The facts, or the field that is missing or malformed.
@@ -103,19 +131,44 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
     Ok(match kind {
         Kind::LogOpen => Control::Open {
             key: bytes(p, &["control", "key"]).ok_or("control.key")?,
+            checkpoint: some_bytes(p, &["control", "checkpoint_key"]).ok_or("control.checkpoint_key")?,
             origin: text(p, &["control", "origin"]).ok_or("control.origin")?.to_owned(),
             strict: text(p, &["control", "mode"]).ok_or("control.mode")?.starts_with("strict"),
         },
         Kind::Recovery => {
             let tail = flag("lost_tail_possible").ok_or("control.lost_tail_possible")?;
             let survived = number("last_seq").map_or(0, |seq| seq + 1);
-            Control::Recovery { lost: number("lost_from").zip(number("lost_to")), tail: tail.then_some(survived) }
+            let strict = text(p, &["control", "mode"]).map(|mode| mode.starts_with("strict"));
+            Control::Recovery {
+                lost: number("lost_from").zip(number("lost_to")),
+                tail: tail.then_some(survived),
+                strict,
+            }
         }
         Kind::Gap if number("count").is_some() => Control::Unrecorded { count: number("count").unwrap_or_default() },
         Kind::Gap => Control::Gap {
             from: number("from").ok_or("control.from")?,
             to: number("to").ok_or("control.to")?,
             leaves: text(p, &["control", "leaves"]).map_or(Some(Vec::new()), many).ok_or("control.leaves")?,
+        },
+        Kind::Erasure if number("seq").is_some() => Control::Erasure {
+            log: id(p, &["control", "log_id"]).ok_or("control.log_id")?,
+            seq: number("seq").unwrap_or_default(),
+        },
+        Kind::Prune => Control::Prune {
+            log: id(p, &["control", "log_id"]).ok_or("control.log_id")?,
+            below: number("below_seq").ok_or("control.below_seq")?,
+            peaks: text(p, &["control", "peaks"]).and_then(many).ok_or("control.peaks")?,
+        },
+        Kind::KeyRotate => Control::Rotate {
+            usage: match text(p, &["control", "use"]) {
+                Some("attest") => Usage::Attest,
+                Some("checkpoint") => Usage::Checkpoint,
+                _ => return Err("control.use"),
+            },
+            old: some_bytes(p, &["control", "old_key"]).ok_or("control.old_key")?,
+            new: bytes(p, &["control", "new_key"]).ok_or("control.new_key")?,
+            proof: bytes(p, &["control", "proof"]).ok_or("control.proof")?,
         },
         Kind::Request
         | Kind::LogSeal
@@ -126,8 +179,6 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
         | Kind::Config
         | Kind::Erasure
         | Kind::Label
-        | Kind::KeyRotate
-        | Kind::Prune
         | Kind::Open => Control::None,
     })
 }
@@ -195,6 +246,12 @@ fn bytes<const N: usize>(value: &Value, path: &[&str]) -> Option<[u8; N]> {
         *byte = u8::from_str_radix(pair, 16).ok()?;
     }
     Some(out)
+}
+
+/// A field that may be missing; none if it is malformed.
+#[expect(clippy::option_option, reason = "missing and malformed differ")]
+fn some_bytes<const N: usize>(value: &Value, path: &[&str]) -> Option<Option<[u8; N]>> {
+    at(value, path).map_or(Some(None), |_| bytes(value, path).map(Some))
 }
 
 /// Hashes one after the other in hexadecimal.

@@ -1,7 +1,7 @@
 //! What can be told of one log: its order, its tree, its losses, and what others keep of it.
 
-use super::check::Checked;
-use super::facts::{Control, Facts, Response};
+use super::check::{self, Checked};
+use super::facts::{Control, Facts, Response, Usage};
 use super::nodes::Nodes;
 use super::report::{Code, Findings};
 use crate::{Kind, LogRow, TreeHead};
@@ -25,6 +25,17 @@ pub(super) struct Log {
     /// The first record that proves nothing: roots from there on cannot be told.
     pub(super) damaged: Option<u64>,
     pub(super) opened: Option<Opened>,
+    /// The keys that sign, each from its seq on.
+    pub(super) keys: Vec<(u64, [u8; 32])>,
+    /// From which epochs on it promises `strict`, or no more.
+    pub(super) modes: Vec<(u32, bool)>,
+    /// The keys that sign its checkpoints, as its own signed records name them.
+    pub(super) checkpoint_keys: Vec<[u8; 32]>,
+    /// Records of which only the leaf is left.
+    pub(super) erased: Vec<u64>,
+    /// Records below are gone by age, as a signed record says.
+    pub(super) pruned: u64,
+    pub(super) unindexed: u64,
     sealed: bool,
     epoch: u32,
     pub(super) losses: Vec<Loss>,
@@ -44,13 +55,12 @@ pub(super) struct Seen {
     pub(super) epoch: u32,
     pub(super) tenant: Option<TenantId>,
     pub(super) response: Response,
+    pub(super) erased: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub(super) key: [u8; 32],
     pub(super) origin: String,
-    pub(super) strict: bool,
 }
 
 /// Seqs, both included, that a signed record says are gone.
@@ -96,6 +106,12 @@ impl Log {
             holes: Vec::new(),
             damaged: None,
             opened: None,
+            keys: Vec::new(),
+            modes: Vec::new(),
+            checkpoint_keys: Vec::new(),
+            erased: Vec::new(),
+            pruned: 0,
+            unindexed: 0,
             sealed: false,
             epoch: 0,
             losses: Vec::new(),
@@ -126,7 +142,8 @@ impl Log {
 
     /// Takes the next record. Returns its facts if they count.
     pub(super) fn take(&mut self, record: Checked) -> Option<Facts> {
-        let Checked { seq, epoch, leaf, key, facts, findings, .. } = record;
+        let Checked { seq, epoch, leaf, key, facts, erased, unindexed, findings, .. } = record;
+        let whole = findings.is_empty();
         for (code, message) in findings {
             self.report(code, seq, message);
         }
@@ -135,13 +152,16 @@ impl Log {
             return None;
         }
         self.advance(seq);
+        self.unindexed += u64::from(unindexed);
         let facts = facts.filter(|facts| self.owns(seq, key, facts));
-        let mut seen = Seen { epoch, tenant: None, response: Response::default() };
-        if let Some(facts) = &facts {
+        let mut seen = Seen { epoch, tenant: None, response: Response::default(), erased };
+        if erased && whole {
+            self.erased.push(seq);
+        } else if let Some(facts) = &facts {
             self.order(seq, facts);
             self.base(seq, facts);
             self.act(seq, facts);
-            seen = Seen { epoch: facts.epoch, tenant: facts.columns.tenant, response: facts.response };
+            seen = Seen { epoch: facts.epoch, tenant: facts.columns.tenant, response: facts.response, erased };
         } else {
             self.damaged = self.damaged.or(Some(seq));
         }
@@ -170,12 +190,15 @@ impl Log {
         self.next_seq = seq.saturating_add(1);
     }
 
-    /// Whether the record is signed by the key that the log's first record names.
+    /// Whether the record is signed by the key that the log's first record names, or the last rotation before it.
     fn owns(&mut self, seq: u64, key: Option<[u8; 32]>, facts: &Facts) -> bool {
-        if let (0, Control::Open { key, origin, strict }) = (seq, &facts.control) {
-            self.opened = Some(Opened { key: *key, origin: origin.clone(), strict: *strict });
+        if let (0, Control::Open { key, checkpoint, origin, strict }) = (seq, &facts.control) {
+            self.checkpoint_keys.extend(checkpoint);
+            self.opened = Some(Opened { origin: origin.clone() });
+            self.modes.push((facts.epoch, *strict));
+            self.keys.push((0, *key));
         }
-        let own = self.opened.as_ref().is_none_or(|opened| Some(opened.key) == key);
+        let own = self.keys.last().is_none_or(|(_, current)| Some(*current) == key);
         if !own {
             self.report(Code::UnknownKey, seq, "signed by a pinned key that is not this log's own");
         }
@@ -221,7 +244,8 @@ impl Log {
     fn act(&mut self, seq: u64, facts: &Facts) {
         let epoch = facts.epoch;
         match &facts.control {
-            Control::Recovery { lost, tail } => {
+            Control::Recovery { lost, tail, strict } => {
+                self.modes.extend(strict.map(|strict| (epoch, strict)));
                 let named = lost.map(|(from, to)| (from, to, true));
                 let possible = tail.map(|from| (from, u64::MAX, false));
                 for (from, to, certain) in named.into_iter().chain(possible) {
@@ -233,9 +257,27 @@ impl Log {
                 self.losses.push(Loss { seq, epoch, from, to, gap: true, certain: true, leaves });
             }
             Control::Unrecorded { count } => self.unrecorded = self.unrecorded.saturating_add(*count),
-            Control::Open { .. } | Control::None => {}
+            Control::Rotate { usage, old, new, proof } => self.rotate(seq, *usage, (old.as_ref(), new), proof),
+            // A log speaks of others too: erasures and prunes are gathered over all of them.
+            Control::Erasure { .. } | Control::Prune { .. } | Control::Open { .. } | Control::None => {}
         }
         self.sealed |= facts.columns.kind == Kind::LogSeal;
+    }
+
+    /// A key takes over behind this record, if it says so itself. Of a log whose name is not there that cannot be told.
+    fn rotate(&mut self, seq: u64, usage: Usage, (old, new): (Option<&[u8; 32]>, &[u8; 32]), proof: &[u8; 64]) {
+        let origin = self.opened.as_ref().map(|opened| &opened.origin).or(self.row.as_ref().map(|row| &row.origin));
+        let name = origin.map(|origin| format!("{origin}/{}", self.id));
+        let current = self.keys.last().map(|(_, key)| key);
+        if name.is_some_and(|name| !check::takes_over(&name, usage, old, new, proof)) {
+            self.report(Code::BadSig, seq, "the key that takes over did not sign the rotation");
+        } else if usage == Usage::Checkpoint {
+            self.checkpoint_keys.push(*new);
+        } else if current.is_some_and(|current| old != Some(current)) {
+            self.report(Code::UnknownKey, seq, "a rotation away from a key that did not sign here");
+        } else {
+            self.keys.push((seq + 1, *new));
+        }
     }
 
     pub(super) fn place(&self, seq: u64) -> Place {

@@ -13,29 +13,38 @@
 //! **One cause, one finding.** Behind a record that proves nothing, the roots of its log cannot be told and later heads
 //! are not compared; the report says so.
 //!
-//! **Memory** is bounded by the number of records, not by their size: about 150 bytes each (leaf hash and tree nodes 64,
-//! tenant and fingerprint 40, id 24 to 48), so 1.5 GB for ten million. Any record may be the source of a later answer and
+//! **Memory** is bounded by the number of records, not by their size: 210 to 250 bytes each (leaf hash and tree nodes 64,
+//! tenant and fingerprint 40, id 24 to 48, and what growing takes), so 2.5 GB for ten million. Any record may be the source of a later answer and
 //! any head may be asked for, so a window would leave some of them unchecked.
 
 mod check;
 mod end;
 mod facts;
+mod held;
+mod line;
 mod log;
 mod nodes;
 mod note;
+mod pinned;
 mod proof;
 mod report;
 mod strict;
 
+use crate::tlog::NoteKey;
 use crate::{Columns, KeySet, LogRow, Receipt, Record, TreeHead};
-use check::{Checked, Keys};
-use facts::{Edge, Facts, Response};
+use check::{Checked, Trust};
+use end::Declared;
+use facts::{Control, Edge, Facts, Response};
+use held::Anchor;
 use log::{Log, Place};
 use report::Findings;
 use signet_types::{LineageId, LogId, TenantId};
 use std::collections::{BTreeMap, HashSet};
 
-pub use note::{Checked as CheckedCheckpoint, Included, NoteFault, checkpoint, proof_file};
+pub use held::TileReader;
+pub use line::{read_line, write_line};
+pub use note::{Checked as CheckedCheckpoint, Included, NoteFault, checkpoint, notes, proof_file};
+pub use pinned::{Pinned, Revoked};
 pub use proof::{extends, includes};
 pub use report::{Code, Finding, Report};
 
@@ -68,19 +77,30 @@ pub struct Stored {
     pub payload_sha256: Option<[u8; 32]>,
     /// The leaf's hash.
     pub leaf_hash: Option<[u8; 32]>,
+    /// The payload is gone. What is left of it is its hash, or only that of the leaf.
+    pub erased: bool,
+    /// There are no columns because an older version, which did not know the record's kind, stored it.
+    pub unindexed: bool,
 }
 
 /// Takes records as a stream, in ascending order of seq within each log, and tells at the end what they prove.
 #[derive(Debug)]
 pub struct Verifier {
-    keys: Keys,
+    trust: Trust,
+    notes: Vec<NoteKey>,
     options: Options,
     batch: Vec<(Record, Stored)>,
     logs: BTreeMap<LogId, Log>,
     ids: HashSet<LineageId>,
     edges: Vec<Answer>,
     receipts: Vec<Receipt>,
-    anchors: Vec<(LogId, TreeHead)>,
+    anchors: Vec<Anchor>,
+    held: Vec<Anchor>,
+    /// Checkpoints that no pinned key signed, and whether they were kept elsewhere.
+    unsigned: Vec<(bool, String)>,
+    since: Vec<(LogId, u64)>,
+    gone: Declared,
+    findings: Findings,
     report: Report,
 }
 
@@ -97,8 +117,14 @@ struct Answer {
 impl Verifier {
     /// A verifier that trusts `keys` and nothing else.
     pub fn new(keys: &KeySet, options: Options) -> Self {
+        Self::trusting(keys.clone().into(), options)
+    }
+
+    /// A verifier that trusts what is pinned and nothing else.
+    pub fn trusting(pinned: Pinned, options: Options) -> Self {
         Self {
-            keys: Keys::new(keys),
+            trust: Trust::new(&pinned),
+            notes: pinned.notes,
             options,
             batch: Vec::with_capacity(BATCH),
             logs: BTreeMap::new(),
@@ -106,6 +132,11 @@ impl Verifier {
             edges: Vec::new(),
             receipts: Vec::new(),
             anchors: Vec::new(),
+            held: Vec::new(),
+            unsigned: Vec::new(),
+            since: Vec::new(),
+            gone: Declared::default(),
+            findings: Findings::default(),
             report: Report::default(),
         }
     }
@@ -129,6 +160,11 @@ impl Verifier {
         }
     }
 
+    /// What is wrong with the data outside of its records.
+    pub fn finding(&mut self, code: Code, message: String) {
+        self.findings.push(code, None, None, message);
+    }
+
     /// A receipt that a caller kept.
     pub fn receipt(&mut self, receipt: Receipt) {
         self.receipts.push(receipt);
@@ -136,16 +172,26 @@ impl Verifier {
 
     /// A tree head of a log that was kept elsewhere. Its own signature is the caller's to check.
     pub fn anchor(&mut self, log: LogId, head: TreeHead) {
-        self.anchors.push((log, head));
+        self.anchors.push(Anchor { log, origin: None, head });
     }
 
     /// The end of the data.
-    pub fn finish(mut self) -> Report {
+    pub fn finish(self) -> Report {
+        self.finish_with(None)
+    }
+
+    /// The end of the data, of which `tiles` gives the tiles.
+    pub fn finish_with(mut self, tiles: Option<&mut TileReader<'_>>) -> Report {
         self.take_batch();
         for log in self.logs.values_mut() {
-            self.report.declared_missing += log.end(&mut self.report.not_checked);
+            self.report.declared_missing += log.end(&self.gone, &mut self.report.not_checked);
             self.report.unrecorded += log.unrecorded;
+            self.report.unindexed += log.unindexed;
+            self.report.erased += log.erased.len() as u64;
         }
+        self.judge_unsigned();
+        self.check_held(tiles);
+        self.check_since();
         self.check_kept();
         self.check_edges();
         self.say_what_was_not_checked();
@@ -154,6 +200,7 @@ impl Verifier {
             log.findings.sort();
             self.report.add(log.findings);
         }
+        self.report.add(std::mem::take(&mut self.findings));
         if self.report.records == 0 {
             let mut nothing = Findings::default();
             nothing.push(Code::Empty, None, None, "there is no record to verify".to_owned());
@@ -168,8 +215,8 @@ impl Verifier {
         if batch.is_empty() {
             return;
         }
-        let (keys, share) = (&self.keys, batch.len().div_ceil(self.options.threads.max(1)));
-        let one = |(record, stored): &(Record, Stored)| check::check(record, stored, keys);
+        let (trust, share) = (&self.trust, batch.len().div_ceil(self.options.threads.max(1)));
+        let one = |(record, stored): &(Record, Stored)| check::check(record, stored, trust);
         let checked: Vec<Checked> = std::thread::scope(|scope| {
             let mut shares = batch.chunks(share);
             let first = shares.next().unwrap_or_default();
@@ -194,7 +241,12 @@ impl Verifier {
         if !self.ids.insert(facts.id()) {
             log.report(Code::Dup, seq, format!("the id {} is there twice", facts.id()));
         }
-        let Facts { parents, response, columns, .. } = facts;
+        let Facts { parents, response, columns, control, .. } = facts;
+        match control {
+            Control::Erasure { log, seq } => drop(self.gone.erasures.insert((log, seq))),
+            Control::Prune { log, below, peaks } => self.gone.prune(log, below, peaks),
+            _ => {}
+        }
         for source in parents {
             let answer = Answer { log: id, seq, tenant: columns.tenant, response, source };
             // Most sources have passed already; the rest waits for the end.
@@ -216,6 +268,10 @@ impl Verifier {
             "names a source that is not older"
         } else if *log.leaf(at) != source.leaf_hash {
             "names a source that differs from the record there"
+        } else if seen.erased {
+            // The leaf is the one that the answer names; whose it was and what it said is gone.
+            self.report.edges += 1;
+            return;
         } else if seen.tenant.is_none() || seen.tenant != answer.tenant {
             "names a source of another tenant"
         } else if differ(source.response, seen.response) || differ(source.response, answer.response) {
@@ -236,6 +292,7 @@ impl Verifier {
             match log.map(|log| log.place(source.seq)) {
                 None => elsewhere += 1,
                 Some(Place::Beyond) if self.options.live => elsewhere += 1,
+                Some(Place::Hole) if log.is_some_and(|log| source.seq < log.pruned) => elsewhere += 1,
                 Some(Place::Present(_)) => self.check_edge(&answer),
                 Some(Place::Hole | Place::Beyond) => {
                     let text = format!("names a source that is not there: log {} seq {}", source.log, source.seq);
@@ -252,15 +309,16 @@ impl Verifier {
         for receipt in std::mem::take(&mut self.receipts) {
             let log = log_of(&mut self.logs, receipt.log);
             if log.size() > 0 {
-                self.report.pins += u64::from(log.receipt(&receipt));
+                self.report.pins += u64::from(log.receipt(&receipt, &mut self.report.not_checked));
             } else {
                 log.report(Code::MissingLog, receipt.seq, "a kept receipt names this log, nothing of it is there");
             }
         }
-        for (id, head) in std::mem::take(&mut self.anchors) {
+        for Anchor { log: id, origin, head } in std::mem::take(&mut self.anchors) {
             let log = log_of(&mut self.logs, id);
             if log.size() > 0 {
-                self.report.pins += u64::from(log.anchor(&head, &mut self.report.not_checked));
+                let found = log.anchor("an anchor", (origin.as_deref(), &head), &mut self.report.not_checked);
+                self.report.pins += u64::from(found);
             } else {
                 log.report(Code::MissingLog, None, "an anchor names this log, nothing of it is there");
             }

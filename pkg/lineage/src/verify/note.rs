@@ -64,6 +64,30 @@ pub fn checkpoint(note: &str, keys: &[NoteKey]) -> Result<Checked, NoteFault> {
     Ok(Checked { origin: origin.to_owned(), head, signers })
 }
 
+/// Cuts text into notes, one after the other: a note ends with its signature lines, and empty lines may follow. What is no
+/// note, such as the rest of a write that was cut short, is given as it stands, to be refused by [`checkpoint`].
+pub fn notes(text: &str) -> Vec<String> {
+    let (mut notes, mut note, mut gap, mut signed) = (Vec::new(), String::new(), false, false);
+    for line in text.split_inclusive('\n') {
+        if line == "\n" {
+            gap = !note.is_empty();
+            continue;
+        }
+        let signature = line.starts_with("\u{2014} ");
+        // Only signatures go on with a note behind its empty line, and nothing but more of them behind the first.
+        if (gap && (signed || !signature)) || (signed && !signature) {
+            notes.push(std::mem::take(&mut note));
+            signed = false;
+        } else if gap {
+            note.push('\n');
+        }
+        (gap, signed) = (false, signed || (signature && note.ends_with("\n\n")));
+        note.push_str(line);
+    }
+    notes.extend(Some(note).filter(|note| !note.is_empty()));
+    notes
+}
+
 /// Extension lines are none of ours, and nothing would check them: refused.
 fn body(text: &str) -> Option<(&str, TreeHead)> {
     let mut lines = text.strip_suffix('\n')?.split('\n');
@@ -80,6 +104,9 @@ fn signers(text: &str, lines: &str, keys: &[NoteKey]) -> Result<Vec<String>, Not
         let (id, signature) = signature.split_at(4);
         let Some(key) = keys.iter().find(|key| key.name() == name && key_id(key) == id) else { continue };
         let point = VerifyingKey::from_bytes(key.public_key().as_bytes()).expect("checked when the key was read");
+        if signature.len() != 64 {
+            return Err(NoteFault::Form("a signature of another length"));
+        }
         let fits = Signature::from_slice(signature).is_ok_and(|sig| point.verify_strict(text.as_bytes(), &sig).is_ok());
         if !fits {
             return Err(NoteFault::BadSignature(name.to_owned()));

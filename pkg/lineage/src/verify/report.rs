@@ -102,6 +102,14 @@ pub struct Report {
     pub declared_missing: u64,
     /// Answers that the gateway says it gave without a record, because the log was full.
     pub unrecorded: u64,
+    /// Payloads that are gone, as signed records say.
+    pub erased: u64,
+    /// Records that a database holds without columns, as an older version stored them.
+    pub unindexed: u64,
+    /// Checkpoints of the data itself that agree with its records.
+    pub checkpoints: u64,
+    /// Tiles that hold the hashes computed from the records.
+    pub tiles: u64,
     /// What is wrong, by log and seq.
     pub findings: Vec<Finding>,
     /// Findings beyond those kept by text.
@@ -131,6 +139,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "checked: {} records in {} logs, {} source edges", self.records, self.logs, self.edges)?;
         writeln!(f, "checked: {} kept receipts and anchors found unchanged", self.pins)?;
+        if self.checkpoints > 0 {
+            let (checkpoints, tiles) = (self.checkpoints, self.tiles);
+            writeln!(f, "checked: {checkpoints} checkpoints and {tiles} tiles of the data agree with its records")?;
+        }
         for finding in &self.findings {
             write!(f, "{}:", finding.code.name())?;
             finding.log.map_or(Ok(()), |log| write!(f, " log {log}"))?;
@@ -145,6 +157,12 @@ impl fmt::Display for Report {
         }
         if self.unrecorded > 0 {
             writeln!(f, "declared: {} answers were given without a record", self.unrecorded)?;
+        }
+        if self.erased > 0 {
+            writeln!(f, "ERASED_OK: {} payloads are gone, as signed records say; their leaves are there", self.erased)?;
+        }
+        if self.unindexed > 0 {
+            writeln!(f, "not indexed: {} records, which an older version stored", self.unindexed)?;
         }
         self.not_checked.iter().try_for_each(|what| writeln!(f, "not checked: {what}"))
     }

@@ -71,6 +71,35 @@ fn a_log_that_promises_strict_cannot_excuse_itself() {
 }
 
 #[test]
+fn a_loss_is_judged_by_what_the_epoch_before_it_promised() {
+    // Opened in one mode, continued in `now`, and then the tail of that is lost.
+    let judged = |opened: &str, now: &str| {
+        let (mut log, _) = power_loss(opened, &NONE);
+        let seq = 8;
+        let modes = |log: &mut Writer, seq: usize, epoch: u32, mode: &str, found: &Recovery| {
+            log.records.truncate(seq);
+            log.tree = Tree::new();
+            log.records.iter().for_each(|record| log.tree.push(Leaf::of(record).hash()));
+            log.base = log.tree.head();
+            log.epoch = epoch;
+            let mut draft = Draft::recovery(&log.stamp(), found);
+            draft.control.retain(|(name, _)| *name != "mode");
+            draft.control.push(("mode", signet_lineage::ControlValue::Text(mode.to_owned())));
+            log.append(&draft);
+        };
+        modes(&mut log, seq, 2, now, &NONE);
+        let lost: Vec<_> = (0..3).map(|_| log.ask(ALICE)).collect();
+        let found = Recovery { last_seq: Some(8), lost: Some((9, 11)), lost_tail_possible: false, ..TAIL };
+        modes(&mut log, 9, 3, "spool", &found);
+        verify_with(&log.keys(), &log.records, |v| v.receipt(receipt(&lost[2])))
+    };
+    ends(&judged("spool", "spool"), Code::LostDeclared as u8);
+    ends(&judged("strict", "spool"), Code::LostDeclared as u8);
+    assert_ne!(judged("spool", "strict").exit_code(), Code::LostDeclared as u8);
+    ends(&judged("strict", "strict"), judged("spool", "strict").exit_code());
+}
+
+#[test]
 fn a_recovery_does_not_excuse_the_deletion_of_what_was_written_over_the_loss() {
     for found in [TAIL, NAMED, Recovery { lost_tail_possible: true, ..NAMED }] {
         let (mut log, _) = power_loss("spool", &found);
@@ -84,7 +113,7 @@ fn an_anchor_behind_lost_leaves_is_said_to_be_unchecked() {
     let (log, _) = damaged_middle(Some((4, 5)), false);
     let report = verify_with(&log.keys(), &log.records, |v| v.anchor(log.log, log.tree.head()));
     assert_eq!((report.exit_code(), report.pins), (0, 0), "{report}");
-    assert!(report.to_string().contains(&format!("not checked: the anchor of log {} at size", log.log)), "{report}");
+    assert!(report.to_string().contains(&format!("not checked: an anchor of log {} at size", log.log)), "{report}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Records are written, moved, lost and tampered with; the verifier says what is left of them.
 
 mod anchors;
+mod flips;
 mod forms;
 mod golden;
+mod gone;
+mod kept;
 mod losses;
 mod properties;
 mod sample;

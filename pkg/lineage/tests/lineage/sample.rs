@@ -7,6 +7,7 @@ use signet_lineage::{
     RequestFacts, ResponseFacts, Signer, Times, Tree, TreeHead, UsageFacts,
 };
 use signet_types::{LineageId, LogId, TenantId};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 pub(crate) const ORIGIN: &str = "gateway.example/lineage";
@@ -28,6 +29,14 @@ pub(crate) fn id(log: u8, n: u64) -> LineageId {
     bytes[8] = 0x80 | log;
     bytes[15] = u8::try_from(n % 256).expect("below 256");
     LineageId::from_bytes(bytes)
+}
+
+/// Lowercase hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes all");
+        text
+    })
 }
 
 pub(crate) struct Writer {

@@ -10,7 +10,7 @@ mod trees;
 mod vectors;
 
 mod read {
-    crate::readers::readers!(sqlx::postgres::PgRow);
+    crate::readers::readers!(sqlx::postgres::PgRow, i16);
 }
 
 pub use vectors::{PgVectorIndex, UnusableIndex};

@@ -65,8 +65,8 @@ const RECORDS: &str = concat!(
 const STORED: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
-    FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
 #[async_trait]

@@ -11,7 +11,7 @@ mod records;
 mod trees;
 
 mod read {
-    crate::readers::readers!(sqlx::sqlite::SqliteRow);
+    crate::readers::readers!(sqlx::sqlite::SqliteRow, i64);
 }
 
 use crate::fault::Fault;

@@ -36,6 +36,16 @@ macro_rules! record_store_contract {
     };
 }
 
+macro_rules! judge_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, judged, $fixture:
+            no_flipped_bit_of_a_stored_row_goes_unseen
+            rows_whose_payload_is_gone_are_read_as_erased
+            a_later_kind_without_columns_is_read_as_not_indexed
+        );
+    };
+}
+
 macro_rules! gap_contract {
     ($module:ident, $fixture:ident) => {
         contract!($module, gaps, $fixture:
@@ -112,6 +122,8 @@ macro_rules! tree_store_contract {
 
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(sqlite_records, sqlite);
+judge_contract!(postgres_judged, postgres);
+judge_contract!(sqlite_judged, sqlite);
 gap_contract!(postgres_gaps, postgres);
 gap_contract!(sqlite_gaps, sqlite);
 entry_store_contract!(postgres_entries, postgres);

@@ -3,6 +3,7 @@
 mod contract;
 mod entries;
 mod gaps;
+mod judged;
 mod keys;
 mod labels;
 mod notices;

@@ -3,6 +3,7 @@
 mod checkpoint;
 mod export;
 mod keys;
+mod reconcile;
 mod show;
 mod source;
 mod verify;
@@ -25,8 +26,9 @@ pub(crate) enum LineageCommand {
     Keys(Source),
     /// Print the newest checkpoint of each log, in the form of an anchor file.
     Checkpoint(Source),
-    /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`.
-    Export(Source),
+    /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`; or write a bundle of all that
+    /// proves them.
+    Export(export::ExportArgs),
 }
 
 pub(crate) fn run(command: LineageCommand) -> u8 {
@@ -36,7 +38,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Children(args) => show::children(&args),
         LineageCommand::Keys(source) => keys::keys(&source),
         LineageCommand::Checkpoint(source) => checkpoint::checkpoint(&source),
-        LineageCommand::Export(source) => export::export(&source),
+        LineageCommand::Export(args) => export::export(&args),
     };
     done.unwrap_or_else(|error| {
         complain(&format!("signet lineage: {error:#}"));

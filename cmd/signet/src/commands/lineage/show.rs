@@ -7,6 +7,7 @@ use super::source::{Seen, Source, each_stored};
 use crate::exit;
 use anyhow::{Result, anyhow};
 use clap::Args;
+use signet_lineage::verify::write_line;
 use signet_types::LineageId;
 
 #[derive(Args)]
@@ -21,17 +22,22 @@ pub(super) fn show(args: &ShowArgs) -> Result<u8> {
     let id: LineageId = args.id.parse().map_err(|_| anyhow!("{:?} is not a Lineage-Id", args.id))?;
     let mut found = None;
     each_stored(&args.source, &mut |seen| {
-        if let Seen::Record(record, _) = seen
+        if let Seen::Record(record, beside) = seen
             && record.id == id
         {
-            found = Some(record);
+            found = Some((record, beside));
         }
     })?;
-    let Some(record) = found else {
+    let Some((record, beside)) = found else {
         complain(&format!("signet lineage show: there is no record {id}"));
         return Ok(exit::FAILURE);
     };
-    say(&format!("{}\n{}\n", text_of(record.to_envelope_json())?, text_of(record.payload.to_vec())?));
+    say(&format!("{}\n", text_of(write_line(&record, &beside))?));
+    if beside.erased {
+        complain("signet lineage show: its payload was erased; this is what is left");
+    } else {
+        say(&format!("{}\n", text_of(record.payload.to_vec())?));
+    }
     Ok(exit::OK)
 }
 

@@ -1,18 +1,24 @@
-//! Where an auditor's records come from: a data folder, a database, or both.
+//! Where an auditor's records come from: a data folder, a database, both, or an export.
 
 use super::super::out::complain;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use rustix::fs::{FlockOperation, flock};
 use signet_lineage::verify::Stored;
 use signet_lineage::{LogRow, Record};
 use signet_spool::{Config as SpoolConfig, Spool};
 use signet_store::{Options as StoreOptions, Stores};
 use signet_types::LogId;
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 
-const PAGE: u32 = 5_000;
+const PAGE: u32 = 2_000;
+/// What the reader hands on at once, and how often it may be ahead.
+const BATCH: usize = 512;
+const AHEAD: usize = 8;
 
 #[derive(Args)]
 pub(crate) struct Source {
@@ -31,66 +37,191 @@ impl Source {
     pub(super) fn folder(&self) -> &Path {
         self.data.as_ref().unwrap_or(&self.default_data)
     }
+
+    /// The folder whose log is read, if one is.
+    pub(super) fn log_folder(&self) -> Option<PathBuf> {
+        let folder = if self.db.is_some() { self.data.as_deref() } else { Some(self.folder()) };
+        folder.map(|folder| folder.join("lineage")).filter(|dir| dir.exists())
+    }
+
+    fn has_database(&self) -> bool {
+        self.db.is_some() || self.folder().join("signet.db").exists()
+    }
+
+    /// Whether somebody may be writing meanwhile: to a database that others reach, or to a folder whose lock is held.
+    pub(super) fn is_live(&self) -> bool {
+        self.db.is_some() || is_locked(&self.folder().join("LOCK"))
+    }
+}
+
+/// A shared lock for a moment, in the place of one of our own: who waits for the folder asks again within its patience.
+fn is_locked(lock: &Path) -> bool {
+    File::open(lock).is_ok_and(|file| {
+        flock(&file, FlockOperation::NonBlockingLockShared).is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK)
+    })
 }
 
 /// What a source holds.
 pub(in crate::commands) enum Seen {
     Log(LogRow),
+    /// About how many records there are in all.
+    Of(u64),
+    /// A signed checkpoint that stands beside the records.
+    Checkpoint(String),
     /// A record, and the copies of its fields that a database keeps beside it.
     Record(Record, Box<Stored>),
+    /// A part of an export that is not what it should be.
+    Broken(String),
 }
 
-/// Gives every record of a source, log by log in order: shipped rows first, then what the folder's own log holds beyond
-/// them.
+/// Reads on a thread of its own, ahead of what is done with it.
+pub(super) fn ahead<T: Send>(
+    read: impl FnOnce(&mut dyn FnMut(T)) -> Result<()> + Send,
+    each: impl FnMut(T),
+) -> Result<()> {
+    std::thread::scope(|scope| {
+        let (give, take) = sync_channel::<Vec<T>>(AHEAD);
+        let reader = scope.spawn(move || {
+            let mut batch = Vec::with_capacity(BATCH);
+            let done = read(&mut |item| {
+                batch.push(item);
+                if batch.len() == BATCH {
+                    // A taker that has gone ends the process's work anyway.
+                    drop(give.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH))));
+                }
+            });
+            drop(give.send(batch));
+            done
+        });
+        take.into_iter().flatten().for_each(each);
+        reader.join().expect("reading does not panic")
+    })
+}
+
+/// Gives every record of a source, by log and seq: of each log the shipped rows first, then what the folder's own log holds
+/// beyond them. What is said of whole logs comes before all records, so that those may grow meanwhile.
 pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(Seen)) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let folder = if source.db.is_some() { source.data.as_deref() } else { Some(source.folder()) };
-    let url = source.db.clone().unwrap_or_else(|| "sqlite://signet.db".to_owned());
-    let database = source.db.is_some() || source.folder().join("signet.db").exists();
-    let spool = folder.map(|folder| folder.join("lineage")).filter(|dir| dir.exists());
+    let database = source.has_database();
+    let spool = source.log_folder();
     if !database && spool.is_none() {
         bail!("{} holds no lineage", source.folder().display());
     }
-    let mut next: BTreeMap<LogId, u64> = BTreeMap::new();
-    if database {
-        let stores = {
-            let _inside = runtime.enter();
-            Stores::open_read_only(&StoreOptions::new(url, source.folder()))?
-        };
-        if runtime.block_on(stores.has_schema())? {
-            runtime.block_on(each_row(&stores, &mut next, each))?;
-        } else {
-            // Nothing was ever shipped to it, or it was replaced: what the log holds must stand by itself.
-            complain(
-                "signet lineage: the database holds no lineage tables; what the data folder's log holds is all there is",
-            );
+    let own = spool.as_ref().map(|dir| Spool::peek(&SpoolConfig::new(dir))).transpose()?.flatten();
+    spool.iter().try_for_each(|dir| checkpoint(dir, each))?;
+    let stores = if database { open(&runtime, source)? } else { None };
+    let rows = stores.as_ref().map_or(Ok(Vec::new()), |stores| runtime.block_on(stores.records.logs()))?;
+    for row in &rows {
+        let trees = stores.as_ref().map(|stores| &stores.trees).expect("rows are of a database");
+        if let Some(note) = runtime.block_on(trees.newest_checkpoint(row.log))? {
+            each(Seen::Checkpoint(note));
         }
     }
-    if let Some(dir) = spool {
-        let log = Spool::peek(&SpoolConfig::new(&dir))?;
-        let from = log.and_then(|log| next.get(&log).copied()).unwrap_or(0);
-        signet_spool::read_records(&dir, from, |record| {
-            each(Seen::Record(record, Box::default()));
-            ControlFlow::Continue(())
-        })?;
+    let mut logs: BTreeMap<LogId, bool> = rows.iter().map(|row| (row.log, true)).collect();
+    if let Some(log) = own {
+        logs.entry(log).or_insert(false);
+    }
+    each(Seen::Of(rows.iter().map(|row| row.next_seq).sum()));
+    for row in rows {
+        each(Seen::Log(row));
+    }
+    for (log, in_database) in logs {
+        let mut from = 0;
+        if let Some(stores) = stores.as_ref().filter(|_| in_database) {
+            from = runtime.block_on(each_row(stores, log, each))?;
+        }
+        if let Some(dir) = spool.as_ref().filter(|_| own == Some(log)) {
+            signet_spool::read_records(dir, from, |record| {
+                each(Seen::Record(record, Box::default()));
+                ControlFlow::Continue(())
+            })?;
+        }
     }
     Ok(())
 }
 
-async fn each_row(stores: &Stores, next: &mut BTreeMap<LogId, u64>, each: &mut dyn FnMut(Seen)) -> Result<()> {
-    for row in stores.records.logs().await? {
-        let log = row.log;
-        each(Seen::Log(row));
-        let mut from = 0;
-        loop {
-            let page = stores.stored(log, from, PAGE).await?;
-            let Some((last, _)) = page.last() else { break };
-            from = last.seq + 1;
-            for (record, beside) in page {
-                each(Seen::Record(record, Box::new(beside)));
-            }
-        }
-        next.insert(log, from);
+/// The logs that the source's database knows.
+pub(super) fn stored_logs(source: &Source) -> Result<Vec<LogRow>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stores = if source.has_database() { open(&runtime, source)? } else { None };
+    stores.map_or(Ok(Vec::new()), |stores| Ok(runtime.block_on(stores.records.logs())?))
+}
+
+fn open(runtime: &tokio::runtime::Runtime, source: &Source) -> Result<Option<Stores>> {
+    let url = source.db.clone().unwrap_or_else(|| "sqlite://signet.db".to_owned());
+    let stores = {
+        let _inside = runtime.enter();
+        Stores::open_read_only(&StoreOptions::new(url, source.folder()))?
+    };
+    if runtime.block_on(stores.has_schema())? {
+        return Ok(Some(stores));
+    }
+    // Nothing was ever shipped to it, or it was replaced: what the log holds must stand by itself.
+    complain("signet lineage: the database holds no lineage tables; what the data folder's log holds is all there is");
+    Ok(None)
+}
+
+/// The last checkpoint that a log folder holds.
+fn checkpoint(dir: &Path, each: &mut dyn FnMut(Seen)) -> Result<()> {
+    let file = dir.join("checkpoint");
+    match fs::read_to_string(&file) {
+        Ok(note) => each(Seen::Checkpoint(note)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("reading {}", file.display())),
     }
     Ok(())
+}
+
+/// Gives the rows of a log; the seq behind the last.
+async fn each_row(stores: &Stores, log: LogId, each: &mut dyn FnMut(Seen)) -> Result<u64> {
+    let mut from = 0;
+    loop {
+        let page = stores.stored(log, from, PAGE).await?;
+        let Some((last, _)) = page.last() else { return Ok(from) };
+        from = last.seq + 1;
+        for (record, beside) in page {
+            each(Seen::Record(record, Box::new(beside)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_live_while_somebody_holds_its_lock() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let source = Source { data: Some(folder.path().to_owned()), db: None, default_data: PathBuf::new() };
+        assert!(!source.is_live(), "there is no lock");
+        let lock = File::create(folder.path().join("LOCK")).expect("a file");
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("nobody else has it");
+        assert!(source.is_live());
+        drop(lock);
+        assert!(!source.is_live());
+        assert!(Source { db: Some("postgres://somewhere".to_owned()), ..source }.is_live());
+    }
+
+    #[test]
+    fn what_is_read_ahead_comes_in_order_and_whole_and_a_fault_ends_it() {
+        for count in [0, 1, BATCH, 3 * BATCH + 7, 20 * BATCH] {
+            let mut taken = Vec::new();
+            let read = |give: &mut dyn FnMut(usize)| {
+                (0..count).try_for_each(|n| {
+                    give(n);
+                    Ok(())
+                })
+            };
+            ahead(read, |n| taken.push(n)).expect("no fault");
+            assert!(taken.iter().copied().eq(0..count), "{count}");
+        }
+        let fault = ahead(
+            |give: &mut dyn FnMut(u8)| {
+                give(1);
+                bail!("no more")
+            },
+            |n| assert_eq!(n, 1),
+        );
+        assert_eq!(fault.expect_err("it was told").to_string(), "no more");
+    }
 }

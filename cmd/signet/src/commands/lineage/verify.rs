@@ -1,107 +1,160 @@
 //! `signet lineage verify`.
 
 use super::super::out::{complain, say};
-use super::export::each_in_export;
-use super::source::{Seen, Source, each_stored};
+use super::super::progress::Progress;
+use super::export::{each_in_export, tile};
+use super::reconcile::Usage;
+use super::source::{Seen, Source, ahead, each_stored};
 use crate::exit;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use signet_lineage::verify::{Options as VerifyOptions, Verifier};
-use signet_lineage::{KeySet, Receipt};
+use signet_lineage::Receipt;
+use signet_lineage::tlog::Tile;
+use signet_lineage::verify::{Code, Options as VerifyOptions, Pinned, Report, Verifier, notes};
+use signet_types::LogId;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     source: Source,
-    /// A file of DSSE envelopes, one a line, instead.
+    /// A file of DSSE envelopes, one a line, or a bundle, instead.
     #[arg(long, conflicts_with = "db")]
     export: Option<PathBuf>,
-    /// The pinned public keys, PEM; kept where the gateway's operator cannot change them.
+    /// The pinned public keys: PEM for records, `name+id+base64` for checkpoints; kept where the operator cannot change them.
     #[arg(long)]
     key: Option<PathBuf>,
     /// Receipts that a client kept, one `Lineage-Receipt` value a line: their records must be there, unchanged.
     #[arg(long)]
     receipts: Option<PathBuf>,
-    /// Checkpoints kept elsewhere; not available in this version.
+    /// Signed checkpoints that were kept elsewhere, one after the other; may be given several times.
     #[arg(long)]
-    anchor: Option<PathBuf>,
+    anchor: Vec<PathBuf>,
+    /// Signed checkpoints that earlier runs ended with: signatures before them are not checked again.
+    #[arg(long, value_name = "ANCHOR")]
+    since: Option<PathBuf>,
     /// Fail where nothing pins the end of a log.
     #[arg(long)]
     require_anchor: bool,
+    /// What a provider says it did, as CSV with the columns provider, model, day, requests, input_tokens, output_tokens.
+    #[arg(long, value_name = "CSV")]
+    reconcile: Option<PathBuf>,
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
-    if args.anchor.is_some() {
-        complain("signet lineage verify: --anchor is not available in this version");
-        return Ok(exit::USAGE);
-    }
     let Some(key) = &args.key else {
         complain("signet lineage verify: --key FILE is needed: a log vouched for by its own folder proves nothing");
         return Ok(exit::USAGE);
     };
-    let text = fs::read_to_string(key).with_context(|| format!("reading {}", key.display()))?;
-    let keys = KeySet::parse(&text).with_context(|| format!("reading the keys in {}", key.display()))?;
-    let options = VerifyOptions { require_anchor: args.require_anchor, ..VerifyOptions::default() };
-    let mut verifier = Verifier::new(&keys, options);
-    if let Some(file) = &args.receipts {
-        for receipt in receipts(file)? {
-            verifier.receipt(receipt);
+    if let Some(inside) = from_inside(args) {
+        let inside = inside.display();
+        complain(&format!("signet lineage verify: {inside} lies in what is verified, and so proves nothing"));
+        return Ok(exit::USAGE);
+    }
+    let text = read(key)?;
+    let pinned = Pinned::parse(&text).with_context(|| format!("reading the keys in {}", key.display()))?;
+    let options = VerifyOptions {
+        require_anchor: args.require_anchor,
+        live: args.export.is_none() && args.source.is_live(),
+        threads: std::thread::available_parallelism().map_or(2, Into::into),
+    };
+    let mut verifier = Verifier::trusting(pinned, options);
+    told(args, &mut verifier)?;
+    let mut usage = args.reconcile.as_deref().map(Usage::read).transpose()?;
+    look(args, &mut verifier, usage.as_mut())?;
+    if let Some(usage) = usage {
+        for (missing, line) in usage.differences() {
+            say(&format!("reconcile: {line}\n"));
+            if missing {
+                verifier.finding(Code::Gap, format!("a provider counts requests that have no record: {line}"));
+            }
         }
     }
-    let mut progress = Progress::new();
-    match &args.export {
-        Some(file) => each_in_export(file, |record| {
-            progress.step();
-            verifier.record(record, None);
-        })?,
-        None => each_stored(&args.source, &mut |seen| match seen {
-            Seen::Log(row) => verifier.log(row),
-            Seen::Record(record, beside) => {
-                progress.step();
-                verifier.row(record, *beside);
-            }
-        })?,
+    let report = verifier.finish_with(Some(&mut |log, tile| tile_of(args, log, tile)));
+    Ok(say_report(&report))
+}
+
+/// Hands over what was kept elsewhere.
+fn told(args: &VerifyArgs, verifier: &mut Verifier) -> Result<()> {
+    if let Some(file) = &args.receipts {
+        receipts(file)?.into_iter().for_each(|receipt| verifier.receipt(receipt));
     }
-    let report = verifier.finish();
+    for file in &args.anchor {
+        // Every one of them is looked at.
+        if kept(file)?.iter().filter(|note| verifier.kept(note)).count() == 0 {
+            bail!("{} holds no checkpoint", file.display());
+        }
+    }
+    if let Some(file) = &args.since {
+        let notes = kept(file)?;
+        if notes.is_empty() {
+            bail!("{} holds no checkpoint", file.display());
+        }
+        for note in notes {
+            verifier.since(&note).with_context(|| format!("reading {}", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage>) -> Result<()> {
+    let (mut progress, mut done, mut of) = (Progress::new("records"), 0, None);
+    let each = |seen| match seen {
+        Seen::Log(row) => verifier.log(row),
+        Seen::Of(records) => of = Some(records),
+        Seen::Checkpoint(note) => verifier.held(&note),
+        Seen::Broken(what) => verifier.finding(Code::BadLeaf, what),
+        Seen::Record(record, beside) => {
+            done += 1;
+            progress.step(done, of);
+            if let Some(usage) = &mut usage {
+                usage.count(&record);
+            }
+            verifier.row(record, *beside);
+        }
+    };
+    match &args.export {
+        Some(path) => ahead(|give| each_in_export(path, give), each),
+        None => ahead(|give| each_stored(&args.source, give), each),
+    }
+}
+
+fn tile_of(args: &VerifyArgs, log: LogId, which: Tile) -> Option<Vec<u8>> {
+    match &args.export {
+        Some(root) => tile(root, log, which),
+        None => fs::read(args.source.log_folder()?.join(which.to_string())).ok(),
+    }
+}
+
+fn say_report(report: &Report) -> u8 {
     say(&report.to_string());
     let code = report.exit_code();
     if report.records == 0 {
         say("EMPTY: there is not one record to verify\n");
     }
     say(&format!("{}\n", if code == 0 { "OK".to_owned() } else { format!("FAILED ({code})") }));
-    Ok(code)
+    code
+}
+
+/// A file that should come from elsewhere and comes from the folder that it is to judge.
+fn from_inside(args: &VerifyArgs) -> Option<&PathBuf> {
+    let judged = args.export.as_deref().filter(|path| path.is_dir()).unwrap_or_else(|| args.source.folder());
+    let judged = fs::canonicalize(judged).ok()?;
+    let files = [&args.key, &args.receipts, &args.since].into_iter().flatten().chain(&args.anchor);
+    files.into_iter().find(|file| fs::canonicalize(file).is_ok_and(|file| file.starts_with(&judged)))
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+}
+
+fn kept(file: &Path) -> Result<Vec<String>> {
+    Ok(notes(&read(file)?))
 }
 
 fn receipts(file: &Path) -> Result<Vec<Receipt>> {
-    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let text = read(file)?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| line.parse().with_context(|| format!("in {}: {line:?}", file.display()))).collect()
-}
-
-/// Says on standard error how far a long run is.
-struct Progress {
-    started: Instant,
-    told: Instant,
-    records: u64,
-}
-
-impl Progress {
-    fn new() -> Self {
-        let now = Instant::now();
-        Self { started: now, told: now, records: 0 }
-    }
-
-    fn step(&mut self) {
-        self.records += 1;
-        if self.records.is_multiple_of(1024) && self.told.elapsed() >= PROGRESS_EVERY {
-            self.told = Instant::now();
-            let rate = self.records as f64 / self.started.elapsed().as_secs_f64();
-            complain(&format!("{} records read, {rate:.0} a second", self.records));
-        }
-    }
 }

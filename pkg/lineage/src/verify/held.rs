@@ -1,0 +1,188 @@
+//! Checkpoints and tiles: those that others kept, and those that the data itself holds.
+
+use super::note::{self, NoteFault};
+use super::report::Code;
+use super::{Log, Verifier, log_of};
+use crate::tlog::{NoteKey, Tile};
+use crate::{PublicKey, TreeHead};
+use signet_types::LogId;
+use std::collections::BTreeMap;
+
+/// A checkpoint whose signature was found good.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    pub(super) log: LogId,
+    /// `<lineage.origin>`, without the log; none if only the head was handed in.
+    pub(super) origin: Option<String>,
+    pub(super) head: TreeHead,
+}
+
+/// Gives a tile's bytes, none if there is no such tile.
+pub type TileReader<'a> = dyn FnMut(LogId, Tile) -> Option<Vec<u8>> + 'a;
+
+impl Verifier {
+    /// A signed checkpoint that was kept elsewhere: its log must still be what it was then. One that was signed neither by a
+    /// pinned key nor by one that the log's own records name is a finding. What is no checkpoint is a remark, since who keeps
+    /// them may have been stopped in the middle of one; returns whether it was one.
+    pub fn kept(&mut self, note: &str) -> bool {
+        match Self::read(note, &self.notes) {
+            Ok(anchor) => self.anchors.push(anchor),
+            Err(fault @ NoteFault::Form(_)) => {
+                self.report.not_checked.push(format!("what is {fault}, among the anchors"));
+                return false;
+            }
+            Err(NoteFault::Unsigned) => self.unsigned.push((true, note.to_owned())),
+            Err(fault) => self.findings.push(Code::BadSig, None, None, format!("an anchor: {fault}")),
+        }
+        true
+    }
+
+    /// A signed checkpoint that stands in the data itself. It pins nothing, but must agree with the records. Where neither the
+    /// pinned keys nor the log name a key for it, it is a remark.
+    pub fn held(&mut self, note: &str) {
+        match Self::read(note, &self.notes) {
+            Ok(anchor) => self.held.push(anchor),
+            Err(NoteFault::Unsigned) => self.unsigned.push((false, note.to_owned())),
+            Err(fault) => self.findings.push(Code::BadSig, None, None, format!("a checkpoint of the data: {fault}")),
+        }
+    }
+
+    /// Checkpoints that no pinned key signed, once the records have told which keys sign those of their log.
+    pub(super) fn judge_unsigned(&mut self) {
+        for (kept, note) in std::mem::take(&mut self.unsigned) {
+            let name = note.lines().next().unwrap_or_default().to_owned();
+            let log = name.rsplit_once('/').and_then(|(_, log)| self.logs.get(&log.parse().ok()?));
+            let named = log.map_or(&[][..], |log| &log.checkpoint_keys);
+            let key = |key: &[u8; 32]| NoteKey::new(&name, PublicKey::from_bytes(*key)?);
+            let named: Vec<_> = named.iter().filter_map(key).collect();
+            let what = if kept { "an anchor" } else { "a checkpoint of the data" };
+            match Self::read(&note, &named) {
+                Ok(anchor) if kept => self.anchors.push(anchor),
+                Ok(anchor) => self.held.push(anchor),
+                Err(NoteFault::Unsigned) if !kept && named.is_empty() && !self.is_named(&name) => {
+                    self.report.not_checked.push(format!("the checkpoint of {name}, for which no key is pinned"));
+                }
+                Err(fault) => self.findings.push(code_of(&fault), None, None, format!("{what}: {fault}")),
+            }
+        }
+    }
+
+    /// A signed checkpoint that an earlier run ended with: what it covers is compared with it as a whole, instead of
+    /// signature by signature. Every record's leaf is computed from its payload, key and signature all the same, so that
+    /// nothing that was good then can have changed. To be called before the first record.
+    ///
+    /// # Errors
+    /// The note proves nothing.
+    pub fn since(&mut self, note: &str) -> Result<(), NoteFault> {
+        let anchor = Self::read(note, &self.notes)?;
+        let settled = self.trust.settled.entry(anchor.log).or_default();
+        *settled = (*settled).max(anchor.head.size);
+        self.since.push((anchor.log, anchor.head.size));
+        self.anchors.push(anchor);
+        Ok(())
+    }
+
+    /// A checkpoint counts only under its own log's name: the key of one log does not speak for another.
+    fn read(note: &str, keys: &[NoteKey]) -> Result<Anchor, NoteFault> {
+        let checked = note::checkpoint(note, keys)?;
+        let place = checked.origin.rsplit_once('/').and_then(|(origin, log)| Some((origin, log.parse().ok()?)));
+        let (origin, log) = place.ok_or(NoteFault::Form("its origin does not end with a log's id"))?;
+        if !checked.signers.contains(&checked.origin) {
+            return Err(NoteFault::Unsigned);
+        }
+        Ok(Anchor { log, origin: Some(origin.to_owned()), head: checked.head })
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.notes.iter().any(|key| name == key.name())
+    }
+
+    pub(super) fn check_held(&mut self, mut tiles: Option<&mut TileReader<'_>>) {
+        let mut sizes = BTreeMap::new();
+        for Anchor { log: id, origin, head } in std::mem::take(&mut self.held) {
+            let log = log_of(&mut self.logs, id);
+            // A pipe between log and database may still hold what the checkpoint covers.
+            if self.options.live && head.size > log.next_seq() {
+                self.report.not_checked.push(format!("the checkpoint of log {id} at size {}", head.size));
+            } else if log.size() == 0 {
+                log.report(Code::MissingLog, None, "a checkpoint names this log, nothing of it is there");
+            } else if log.anchor("a checkpoint of the data", (origin.as_deref(), &head), &mut self.report.not_checked) {
+                self.report.checkpoints += 1;
+                let largest = sizes.entry(id).or_insert(0);
+                *largest = head.size.max(*largest);
+            }
+            log_of(&mut self.logs, id).pinned = 0;
+        }
+        if let Some(read) = &mut tiles {
+            for (id, size) in sizes {
+                let log = log_of(&mut self.logs, id);
+                let (good, missing) = log.check_tiles(size, *read);
+                self.report.tiles += good;
+                if missing > 0 {
+                    self.report.not_checked.push(format!("{missing} tiles of log {id}, which are not there"));
+                }
+            }
+        }
+    }
+
+    pub(super) fn check_since(&mut self) {
+        // Whether the head is the one of the records is judged with the other anchors.
+        for (id, size) in std::mem::take(&mut self.since) {
+            let log = log_of(&mut self.logs, id);
+            if size <= log.next_seq() && log.root_at(size).is_none() {
+                log.report(Code::RootMismatch, None, format!("the tree of the first {size} records cannot be told"));
+            }
+            let text = format!("signatures of log {id} before seq {size}, which an earlier run checked");
+            self.report.not_checked.push(text);
+        }
+    }
+}
+
+const fn code_of(fault: &NoteFault) -> Code {
+    match fault {
+        NoteFault::Unsigned => Code::UnknownKey,
+        _ => Code::BadSig,
+    }
+}
+
+impl Log {
+    /// Compares every tile of the tree of `size` leaves with the hashes computed from the records. How many are good, and
+    /// how many are not there.
+    fn check_tiles(&mut self, size: u64, read: &mut TileReader<'_>) -> (u64, u64) {
+        let (mut good, mut missing) = (0, 0);
+        for level in 0..8_u8 {
+            let hashes = size >> (8 * u32::from(level));
+            for index in 0..hashes.div_ceil(256) {
+                let width = u16::try_from((hashes - index * 256).min(256)).expect("at most 256");
+                let tile = Tile { level, index, width };
+                let Some(bytes) = read(self.id, tile) else {
+                    missing += 1;
+                    continue;
+                };
+                match self.is_tile(tile, &bytes) {
+                    None => missing += 1,
+                    Some(true) => good += 1,
+                    Some(false) => {
+                        self.report(Code::RootMismatch, index * 256, format!("{tile} does not hold the tree's hashes"));
+                    }
+                }
+            }
+        }
+        (good, missing)
+    }
+
+    /// None if the tree does not tell.
+    fn is_tile(&self, tile: Tile, bytes: &[u8]) -> Option<bool> {
+        let (hashes, rest) = bytes.as_chunks::<32>();
+        if !rest.is_empty() || hashes.len() != usize::from(tile.width) {
+            return Some(false);
+        }
+        let first = tile.index * 256;
+        for (at, hash) in (first..).zip(hashes) {
+            if self.tree().node(8 * usize::from(tile.level), at)? != hash {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+}

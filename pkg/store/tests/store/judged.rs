@@ -1,0 +1,219 @@
+//! What the auditor makes of rows that were changed behind the gateway's back.
+
+use crate::support::Fixture;
+use signet_lineage::verify::{Code, Options, Report, Verifier};
+use signet_lineage::{ControlValue, Draft, Kind, Leaf, Record, ShipFault};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
+
+#[path = "../../../lineage/tests/lineage/sample.rs"]
+#[expect(dead_code, reason = "shared with the crate's own tests, which use all of it")]
+mod sample;
+
+use sample::{ALICE, Writer};
+
+/// A connection of the intruder's own.
+enum Intruder {
+    Postgres(Box<PgConnection>),
+    Sqlite(SqliteConnection),
+}
+
+impl Intruder {
+    async fn at(fixture: &Fixture) -> Self {
+        if fixture.options.url.starts_with("postgres") {
+            Self::Postgres(Box::new(PgConnection::connect(&fixture.options.url).await.expect("the server answers")))
+        } else {
+            let file = SqliteConnectOptions::new().filename(fixture.options.data_dir.join("signet.db"));
+            Self::Sqlite(SqliteConnection::connect_with(&file).await.expect("the file opens"))
+        }
+    }
+
+    /// Sets a column of the row at seq 2; false where the database refuses such a value.
+    async fn set(&mut self, column: &str, value: &str) -> bool {
+        let sql = AssertSqlSafe(format!("UPDATE lineage_entry SET {column} = {value} WHERE seq = 2"));
+        match self {
+            Self::Postgres(conn) => conn.execute(sql).await.is_ok(),
+            Self::Sqlite(conn) => conn.execute(sql).await.is_ok(),
+        }
+    }
+
+    fn bytes(&self, bytes: &[u8]) -> String {
+        let digits = sample::hex(bytes);
+        match self {
+            Self::Postgres(_) => format!("'\\x{digits}'::bytea"),
+            Self::Sqlite(_) => format!("x'{digits}'"),
+        }
+    }
+
+    fn uuid(&self, bytes: &[u8]) -> String {
+        match self {
+            Self::Postgres(_) => format!("'{}'::uuid", uuid::Uuid::from_slice(bytes).expect("16 bytes")),
+            Self::Sqlite(_) => self.bytes(bytes),
+        }
+    }
+}
+
+/// A log of four records, of which the one at seq 2 is a hit on the one before it.
+async fn shipped(fixture: &Fixture) -> Writer {
+    let mut log = Writer::filled(1, 2);
+    let source = log.records[1].clone();
+    log.hit(ALICE, &source);
+    log.ask(ALICE);
+    fixture.stores.records.register(&signet_lineage::LogRow { next_seq: 0, ..log.row() }).await.expect("a new log");
+    fixture.stores.records.ship(log.log, 1, &log.records).await.expect("shipped");
+    log
+}
+
+async fn judged(fixture: &Fixture, log: &Writer) -> Result<Report, ShipFault> {
+    let mut verifier = Verifier::new(&log.keys(), Options { threads: 1, ..Options::default() });
+    for row in fixture.stores.records.logs().await? {
+        verifier.log(row);
+    }
+    for (record, beside) in fixture.stores.stored(log.log, 0, 100).await? {
+        verifier.row(record, beside);
+    }
+    Ok(verifier.finish())
+}
+
+/// Every column of the row, as the literals of its value with one bit changed.
+fn flips(of: &Record, by: &Intruder) -> Vec<(&'static str, String, Vec<String>)> {
+    let columns = signet_lineage::Columns::read(&of.payload).expect("a statement");
+    let flipped = |bytes: &[u8], step: usize| {
+        let bits = (0..bytes.len() * 8).step_by(step);
+        let flip = |bit: usize| {
+            let mut bytes = bytes.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes
+        };
+        bits.map(flip).collect::<Vec<_>>()
+    };
+    let blob = |name, bytes: &[u8], step| {
+        (name, by.bytes(bytes), flipped(bytes, step).iter().map(|bytes| by.bytes(bytes)).collect())
+    };
+    let uuid = |name, bytes: &[u8]| {
+        (name, by.uuid(bytes), flipped(bytes, 1).iter().map(|bytes| by.uuid(bytes)).collect::<Vec<_>>())
+    };
+    let int = |name, value: u64| {
+        let value = i64::try_from(value).expect("small");
+        (name, value.to_string(), (0..63).map(|bit| (value ^ (1_i64 << bit)).to_string()).collect::<Vec<_>>())
+    };
+    let text = |name, value: &str| {
+        let texts = flipped(value.as_bytes(), 1).into_iter().filter_map(|bytes| String::from_utf8(bytes).ok());
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let literals = texts.filter(|text| !text.contains('\0')).map(|text| quoted(&text)).collect::<Vec<_>>();
+        (name, quoted(value), literals)
+    };
+    let (parent_log, parent_seq) = columns.parent.expect("a hit");
+    vec![
+        // The fields of a record have every bit flipped in its own crate; of the longest, some are enough here.
+        blob("payload", &of.payload, 61),
+        blob("sig", &of.sig, 1),
+        blob("key_id", &of.key_id, 1),
+        blob("leaf_hash", &Leaf::of(of).hash(), 1),
+        blob("tenant", columns.tenant.expect("a caller").as_bytes(), 1),
+        uuid("id", of.id.as_bytes()),
+        uuid("log_id", of.log.as_bytes()),
+        uuid("parent_log", parent_log.as_bytes()),
+        int("seq", of.seq),
+        int("epoch", u64::from(of.epoch)),
+        int("ts_ms", columns.ts_ms),
+        int("status", u64::from(columns.status.expect("a status"))),
+        int("tok_in", columns.tok_in.expect("tokens")),
+        int("tok_out", columns.tok_out.expect("tokens")),
+        int("parent_seq", parent_seq),
+        int("enc", 0),
+        text("kind", columns.kind.as_str()),
+        text("model", &columns.model.expect("a model")),
+        text("cache", &columns.cache.expect("a decision")),
+    ]
+}
+
+pub(crate) async fn no_flipped_bit_of_a_stored_row_goes_unseen(fixture: Fixture) {
+    let log = shipped(&fixture).await;
+    let clean = judged(&fixture, &log).await.expect("it can be read");
+    assert_eq!((clean.exit_code(), clean.edges), (0, 1), "{clean}");
+    let mut intruder = Intruder::at(&fixture).await;
+    for (column, good, changed) in flips(&log.records[2], &intruder) {
+        assert!(changed.len() > 7, "{column}");
+        let mut taken = 0;
+        for value in changed {
+            if !intruder.set(column, &value).await {
+                continue;
+            }
+            taken += 1;
+            if let Ok(report) = judged(&fixture, &log).await {
+                assert_ne!(report.exit_code(), 0, "{column} = {value}: {report}");
+            }
+            let moved = ["seq", "log_id"].contains(&column);
+            if moved {
+                // The row has to be found again by what it is now.
+                let back = format!("{column} = {value}");
+                restore(&mut intruder, column, &good, &back).await;
+            }
+        }
+        assert!(taken > 2, "{column}: the database takes some");
+        assert!(intruder.set(column, &good).await || column == "seq");
+        assert_eq!(judged(&fixture, &log).await.expect("it can be read").exit_code(), 0, "{column} is as it was");
+    }
+}
+
+async fn restore(intruder: &mut Intruder, column: &str, good: &str, now: &str) {
+    let sql = AssertSqlSafe(format!("UPDATE lineage_entry SET {column} = {good} WHERE {now}"));
+    match intruder {
+        Intruder::Postgres(conn) => drop(conn.execute(sql).await.expect("as it was")),
+        Intruder::Sqlite(conn) => drop(conn.execute(sql).await.expect("as it was")),
+    }
+}
+
+pub(crate) async fn rows_whose_payload_is_gone_are_read_as_erased(fixture: Fixture) {
+    let mut log = shipped(&fixture).await;
+    let mut intruder = Intruder::at(&fixture).await;
+    let digest: [u8; 32] = Leaf::of(&log.records[2]).as_bytes()[25..57].try_into().expect("the payload's hash");
+    let hash = intruder.bytes(&digest);
+    for (payload, enc) in [("NULL", "0"), (&hash, "9")] {
+        assert!(intruder.set("payload", payload).await && intruder.set("enc", enc).await);
+        let report = judged(&fixture, &log).await.expect("it can be read");
+        assert_eq!(report.exit_code(), Code::ErasedUnauth as u8, "{report}");
+    }
+    let facts = vec![("log_id", ControlValue::Text(log.log.to_string())), ("seq", ControlValue::Int(2))];
+    let erasure = Draft::control(Kind::Erasure, &log.stamp(), facts);
+    let record = log.append(&erasure);
+    fixture.stores.records.ship(log.log, 1, &[record]).await.expect("shipped");
+    for (payload, enc) in [(hash.as_str(), "9"), ("NULL", "0")] {
+        assert!(intruder.set("payload", payload).await && intruder.set("enc", enc).await);
+        let report = judged(&fixture, &log).await.expect("it can be read");
+        assert_eq!((report.exit_code(), report.erased), (0, 1), "{report}");
+    }
+}
+
+/// As a version that did not know the record's kind stores it.
+pub(crate) async fn a_later_kind_without_columns_is_read_as_not_indexed(fixture: Fixture) {
+    let mut log = Writer::filled(1, 2);
+    let open = Draft::control(Kind::Open, &log.stamp(), vec![("basis", ControlValue::Text("dispute".to_owned()))]);
+    log.append(&open);
+    fixture.stores.records.register(&signet_lineage::LogRow { next_seq: 0, ..log.row() }).await.expect("a new log");
+    fixture.stores.records.ship(log.log, 1, &log.records).await.expect("shipped");
+    let mut intruder = Intruder::at(&fixture).await;
+    assert!(intruder.set("kind", "'unread'").await);
+    let report = judged(&fixture, &log).await.expect("it can be read");
+    assert_eq!((report.exit_code(), report.unindexed), (0, 1), "{report}");
+    // A kind that every version knows is never unread.
+    assert!(intruder.set("kind", "'request'").await);
+    assert_eq!(judged(&fixture, &log).await.expect("it can be read").exit_code(), Code::IndexMismatch as u8);
+    let other = shipped_beside(&fixture).await;
+    let mut verifier = Verifier::new(&other.keys(), Options::default());
+    for (record, beside) in fixture.stores.stored(other.log, 0, 100).await.expect("it can be read") {
+        verifier.row(record, beside);
+    }
+    assert_eq!(verifier.finish().exit_code(), Code::IndexMismatch as u8);
+}
+
+/// Another log, whose answer at seq 2 an intruder marked as unread.
+async fn shipped_beside(fixture: &Fixture) -> Writer {
+    let log = Writer::filled(2, 4);
+    fixture.stores.records.register(&signet_lineage::LogRow { next_seq: 0, ..log.row() }).await.expect("a new log");
+    fixture.stores.records.ship(log.log, 1, &log.records).await.expect("shipped");
+    let mut intruder = Intruder::at(fixture).await;
+    assert!(intruder.set("kind", "'unread'").await);
+    log
+}
