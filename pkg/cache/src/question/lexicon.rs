@@ -111,8 +111,8 @@ pub(super) enum Next {
     Verb,
     /// The -ing form of a known verb, which becomes the verb.
     Gerund,
-    /// A verb for work of the hands.
-    Hands,
+    /// A known verb, and an article behind it.
+    Object,
 }
 
 /// What starts at one word.

@@ -3,7 +3,7 @@
 //! A list says what its words have in common; whether a word is on it follows from that.
 
 /// A set of parts.
-pub(super) type Mark = u64;
+pub(super) type Mark = u128;
 
 /// A verb in its base form.
 pub(super) const VERB: Mark = 1;
@@ -49,8 +49,6 @@ pub(super) const STATE: Mark = 1 << 19;
 pub(super) const RECORD: Mark = 1 << 20;
 /// A verb that asks how something is, not how it is done: "how do I look".
 pub(super) const STATIVE: Mark = 1 << 21;
-/// Work of the hands, which no program does: in "how do you bake bread", "you" is anybody.
-pub(super) const HANDS: Mark = 1 << 22;
 /// can, should, must and their like.
 pub(super) const HELPER: Mark = 1 << 23;
 /// First word of a pair that makes the answer depend on when it is asked.
@@ -137,6 +135,10 @@ pub(super) const COSTS: Mark = 1 << 54;
 pub(super) const DISTANCE: Mark = 1 << 57;
 /// there, have: whether a place has something.
 pub(super) const THERE: Mark = 1 << 55;
+/// Asks about letters, marks or writings.
+pub(super) const WRITING: Mark = 1 << 64;
+/// Of code or a title, where a spelling may be what counts.
+pub(super) const SPELT: Mark = 1 << 65;
 
 /// Every part with the words that can play it.
 pub(super) const LISTS: &[(Mark, &str)] = &[
@@ -154,7 +156,7 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
         "uk usa uae eu ussr nasa nato nba nfl fifa uefa unesco unicef opec ibm bbc cnn fbi cia nsa irs nhs hmrc dvla html css \
          sql xml json yaml csv pdf jpeg jpg png gif svg url uri http https ftp sftp ssh tls ssl vpn dns dhcp tcp udp ip \
          usb hdmi cpu gpu ssd hdd bios api sdk cli gui jwt oauth rsa aes md5 dna rna hiv covid adhd mri ecg gps sms mms gdp \
-         ceo cfo cto faq diy tv pc dvd cd iq phd mba bmi wifi utc gmt usd eur gbp jpy cny",
+         ceo cfo cto faq diy tv pc dvd iq phd mba bmi wifi utc gmt usd eur gbp jpy cny",
     ),
     (
         BARE,
@@ -221,15 +223,27 @@ pub(super) const LISTS: &[(Mark, &str)] = &[
     ),
     (
         STATIVE,
-        "be feel look seem sound smell taste know have die live breathe digest hear matter fare appear come exist age compare",
+        "be feel look seem sound smell taste know have die live breathe digest hear matter fare appear come exist age compare keep gain lose owe rank always never",
     ),
     (
-        HANDS,
-        "cook boil bake fry roast poach grill steam peel chop wash iron sew knit paint plant grow cut clean dry wipe mow prune \
-         weld drill sand glue nail hang fold",
+        WRITING,
+        "typo typos misspell misspelled misspelt misspelling misspellings hyphen hyphens hyphenate hyphenated apostrophe apostrophes \
+         contraction contractions digits characters chars anagram anagrams scrabble palindrome md5 sha1 sha256 sha512 crc32 base64 \
+         morse ascii unicode codepoint codepoints proofread punctuation punctuate comma commas semicolon semicolons dash dashes \
+         spacing capitalize capitalise capitalized capitalised capitalization capitalisation uppercase lowercase vowel vowels \
+         consonant consonants syllable syllables spell spelled spelt spelling spellings pronounced alphabet glyph emoji emojis \
+         underlines encode decode dictionary spellcheck grammarly",
+    ),
+    (
+        SPELT,
+        "undefined null nan lint linter linting css html sql yaml json xml regex variable variables column columns selector \
+         attribute attributes keyword keywords property properties align syntax exception compile compiles compiler import module \
+         sang sings sung lyrics album albums song songs film films movie movies novel novels band bands directed plot cast episode \
+         episodes soundtrack wrote starred released british american americans english code script fail fails exist exists parse \
+         uses",
     ),
     (HELPER, "can should could would must may"),
-    (EVENT, "election elections referendum census championship earthquake coup budget"),
+    (EVENT, "election elections referendum census earthquake budget"),
     (PLACE, "uk usa uae eu ussr"),
     (PAIRS, "and or versus vs compare between differ different"),
     (NOT, "not cannot"),

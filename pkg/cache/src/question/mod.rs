@@ -20,6 +20,7 @@ mod tables;
 mod terms;
 mod token;
 mod value;
+mod verbatim;
 
 pub use eligible::Ineligible;
 pub(crate) use lexicon::Class;
@@ -36,7 +37,8 @@ pub const MAX_TOKENS: usize = 64;
 
 /// A question that may be answered from another's answer.
 ///
-/// A text that is too long to be judged is the same as itself only, apart from white space around it.
+/// A text that is too long to be judged, or in which each letter and space may count, is the same as itself only, apart from
+/// white space around it.
 ///
 /// Kept per cache entry: 208 bytes and 8 per canonical term, about 290 for a question of 12 words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +70,7 @@ impl Question {
         self.volatile
     }
 
-    /// Whether only the same words are the same question: it is about now, or too long to be judged.
+    /// Whether only the same words are the same question: it is about now, too long to be judged, or compared as written.
     pub const fn strict(&self) -> bool {
         self.strict
     }
@@ -81,8 +83,8 @@ impl Question {
     }
 
     /// Reads `text` without one of the rules, so that tests can show what it is for.
-    fn without(text: &str, rule: Option<&str>) -> Result<Self, Ineligible> {
-        let text = straightened(text);
+    fn without(written: &str, rule: Option<&str>) -> Result<Self, Ineligible> {
+        let text = straightened(written);
         let mut tokens = token::tokens(&text);
         if tokens.len() > MAX_TOKENS {
             return Err(Ineligible::TooLong);
@@ -94,18 +96,24 @@ impl Question {
             edges::direct(&mut tokens);
         }
         let volatile = eligible::judge(&tokens)?;
+        if verbatim::holds(written, &tokens) {
+            return Ok(Self { features: Features::verbatim(written.trim()), volatile, strict: true });
+        }
         names::alone(&mut tokens);
         let about_words = terms::about_words(&tokens);
+        let as_spelt = about_words || verbatim::spelt(&tokens);
         if !about_words {
             terms::identifiers(&mut tokens);
+        }
+        if !as_spelt {
             spelling::corrected(&mut tokens);
         }
         let mut tokens = rewrite::phrases(tokens, about_words);
-        if !about_words {
+        if !as_spelt {
             tokens = value::merge(tokens);
         }
         rules::apply(&mut tokens, about_words, rule);
-        Features::of(&tokens, about_words, volatile).map(|features| Self { features, volatile, strict: volatile })
+        Features::of(&tokens, as_spelt, volatile).map(|features| Self { features, volatile, strict: volatile })
     }
 
     /// Equal for questions that say the same: the same words in the same order, apart from politeness, spelling, writings of

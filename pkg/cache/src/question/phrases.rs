@@ -12,12 +12,10 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
     (Next::Does, false, &["how do i", "how can i"]),
     // But "how does one cell" counts.
     (Next::Verb, false, &["how does one", "how can one"]),
-    (Next::Hands, false, &["how do you"]),
     (
         Next::Verb,
         false,
         &[
-            "what is the way to",
             "what are the steps to",
             "what is the method to",
             "what do i do to",
@@ -37,10 +35,10 @@ pub(super) const HOW_TO: &[(Next, bool, &[&str])] = &[
             "show me how to",
             "teach me how to",
             "can you explain how to",
-            "way to",
-            "the way to",
         ],
     ),
+    // "What is the way to work" asks for a street.
+    (Next::Object, false, &["what is the way to"]),
     (
         Next::Gerund,
         false,

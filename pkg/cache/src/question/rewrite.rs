@@ -50,8 +50,15 @@ fn find(tokens: &[Token<'_>], before: Option<&Token<'_>>, about_words: bool) -> 
         (rewrite.of_words || !about_words)
             && (starts || !rewrite.first)
             && follows(tokens, rewrite)
-            && (!rewrite.done || done())
+            && (!rewrite.done || done() && is_whole(&tokens[rewrite.rest.len()..]))
     })
+}
+
+/// Whether no further noun stands behind the one with which `tokens` begin: "make an appointment", but not "an appointment
+/// reminder".
+fn is_whole(tokens: &[Token<'_>]) -> bool {
+    let ends = |next: &Token<'_>| matches!(next.class(), Class::Preposition | Class::Connective);
+    tokens[0].ends || tokens.get(1).is_none_or(ends)
 }
 
 /// Whether the words of `rewrite` stand behind the first token, in one clause, and before what it asks for.
@@ -62,12 +69,6 @@ fn follows(tokens: &[Token<'_>], rewrite: &Rewrite) -> bool {
         && !tokens[..rest.len()].iter().any(|token| token.ends || token.owner)
         && !tokens[..=rest.len()].iter().any(|token| token.cased.is_some())
         && precedes(&tokens[rest.len()..], rewrite.next)
-}
-
-/// Whether something is worked on: "how do you grow roses", not "how do you grow".
-fn is_object(token: &Token<'_>) -> bool {
-    let article = token.is_any(&["a", "an", "the"]);
-    article || matches!(token.class(), Class::Word | Class::Number) && !token.is("yourself")
 }
 
 /// Whether what stands behind the last token of the phrase, with which `tokens` begin, is what the phrase needs.
@@ -82,6 +83,9 @@ fn precedes(tokens: &[Token<'_>], wanted: Next) -> bool {
         Next::Does => !next.has(marks::STATIVE),
         Next::Verb => next.has(marks::VERB) && !next.owner,
         Next::Gerund => next.has(marks::GERUND) && !next.joined,
-        Next::Hands => next.has(marks::HANDS) && !next.ends && tokens.get(2).is_some_and(is_object),
+        Next::Object => {
+            let article = tokens.get(2).is_some_and(|token| token.is_any(&["a", "an", "the", "my"]));
+            next.has(marks::VERB) && !next.owner && !next.ends && article
+        }
     }
 }

@@ -40,7 +40,6 @@ pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("often", "frequently"),
     ("immediately", "straightaway"),
     ("javascript", "js"),
-    ("typescript", "ts"),
 ];
 
 /// Verbs of one meaning where they are verbs: a purchase order is no buy order, and "begin" is a word of some languages.

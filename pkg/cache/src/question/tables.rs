@@ -321,7 +321,6 @@ const LANGUAGES: Table = &[
     ("python", ""),
     ("java", ""),
     ("javascript", "js"),
-    ("typescript", "ts"),
     ("rust", ""),
     ("go", "golang"),
     ("ruby", ""),

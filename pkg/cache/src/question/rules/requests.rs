@@ -7,7 +7,7 @@ use super::super::token::Token;
 const THOUGHTS: &[&str] =
     &["example", "examples", "reason", "reasons", "fact", "facts", "tip", "tips", "idea", "ideas"];
 
-/// "name three rivers", "give me three rivers" → "list three rivers"; "write me a poem" → "write a poem". Without a number
+/// "name three rivers" → "list three rivers", "give me three reasons" → "list three reasons"; "write me a poem" → "write a poem". Without a number
 /// the verbs differ: one names a ship otherwise than one lists it.
 pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
     addressed(tokens);
@@ -16,28 +16,16 @@ pub(super) fn listed(tokens: &mut Vec<Token<'_>>) {
     };
     let me = usize::from(tokens.get(1).is_some_and(|next| next.is("me")));
     let counted = tokens.get(1 + me).is_some_and(|next| next.class() == Class::Number && !next.text.ends_with('.'));
-    // Without "me" somebody else may get them; "name two cats after poets" gives names, "list a car for sale" offers it.
-    let asked = me > 0 || verb.is_any(&["list", "name"]) || tokens.iter().any(|token| token.is_any(THOUGHTS));
+    // Three jokes that are given are told; "name two cats after poets" gives names, "list a car for sale" offers it.
+    let asked = verb.is_any(&["list", "name"]) || tokens.iter().any(|token| token.is_any(THOUGHTS));
     let offered = tokens.iter().any(|token| token.is_any(&["after", "on", "sale"]));
     if counted && asked && !offered && !verb.ends && tokens.len() > 2 + me {
         super::replace(tokens, 0, 1 + me, &["list"]);
     }
 }
 
-/// Drops the asker from a request: "for me" and "to me" at its end, "me" behind "write".
+/// "write me a poem" → "write a poem". A poem for me may be one about me.
 fn addressed(tokens: &mut Vec<Token<'_>>) {
-    let Some(first) = tokens.first() else { return };
-    if !first.is_any(&["list", "give", "write", "explain", "describe", "summarize", "tell", "translate"]) {
-        return;
-    }
-    if let [_, .., relation, asker] = tokens.as_slice()
-        && asker.is("me")
-        && tokens.len() > 3
-        && (relation.is("for") || relation.is("to") && first.is_any(&["explain", "describe"]))
-        && super::one_clause(tokens)
-    {
-        tokens.truncate(tokens.len() - 2);
-    }
     if tokens.len() > 3 && tokens[0].is("write") && tokens[1].is("me") && tokens[2].is_any(&["a", "an"]) {
         tokens.remove(1);
     }

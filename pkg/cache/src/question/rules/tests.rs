@@ -46,7 +46,7 @@ const ROWS: &[(&str, [&str; 2], [&str; 2])] = &[
     ),
     (
         "requests",
-        ["Name four moons of Mars", "Give me four moons of Mars"],
+        ["Name four reasons to fast", "Give me four reasons to fast"],
         ["Name the moons of Mars", "Give the moons of Mars"],
     ),
     (
