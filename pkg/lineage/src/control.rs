@@ -17,6 +17,9 @@ pub struct ControlStamp {
     pub gateway: Arc<Gateway>,
 }
 
+/// The reason in a `gap` whose records a database had confirmed and lost, when the log no longer held them.
+pub const LOST_BY_DATABASE: &str = "db_regression";
+
 /// What a process found when it took up a log. It is the first record of the process's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {

@@ -21,7 +21,7 @@ mod tree;
 pub mod verify;
 
 pub use columns::{Columns, ColumnsFault};
-pub use control::{ControlStamp, Denials, KeyRotation, KeyUse, Recovery};
+pub use control::{ControlStamp, Denials, KeyRotation, KeyUse, LOST_BY_DATABASE, Recovery};
 pub use draft::*;
 pub use envelope::{EnvelopeFault, PAYLOAD_TYPE};
 pub use gap::DeclaredGap;

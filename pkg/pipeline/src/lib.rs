@@ -43,7 +43,7 @@ pub use recorder::{Attested, Durability, Recorder, Voice};
 pub use refill::Refill;
 pub use reply::{Reply, ReplyBody};
 pub use sample::{LabelFollower, Labeller, Sampler, Sampling};
-pub use ship::{Hole, ShipEnd, Shipper};
+pub use ship::{Hole, Regression, ShipEnd, Shipper};
 pub use tree::{TreeParts, TreeView, ViewFault};
 pub use tree_files::{PersistedFault, TreeFiles};
 pub use withdraw::Follower;

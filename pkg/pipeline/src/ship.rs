@@ -5,6 +5,9 @@
 //!
 //! Records that are missing from the log are passed only where a signed `gap` record, durable in the same log, names exactly
 //! those. At any other hole shipping waits: what stands behind it would prove nothing.
+//!
+//! A database that stands before what it had confirmed was rolled back or restored from an old copy. It gets the records
+//! again from what the log retains, and someone is told meanwhile.
 
 use signet_lineage::{DeclaredGap, LogRow, Record, RecordStore, ShipFault};
 use signet_spool::{Mark, RecordLog};
@@ -18,6 +21,8 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Between batches that were not full. Shipping at once whatever is there makes many small transactions, each with the
 /// same fixed cost; a pause makes few large ones, and the log keeps what waits.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Pauses with nothing to ship after which the database is asked whether it still stands where it stood: about 10 s.
+const IDLE_PAUSES: u32 = 100;
 const BACKOFF: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(250),
@@ -43,6 +48,17 @@ pub enum ShipEnd {
 /// Missing records, first and last seq, that nothing declares; none once shipping goes on.
 pub type Hole = Option<(u64, u64)>;
 
+/// The database lost what it had confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Regression {
+    /// The first record that it does not hold.
+    pub first_seq: u64,
+    /// The last one that it had confirmed.
+    pub last_seq: u64,
+    /// The log does not hold the first one any more: nothing is shipped until the database or the log gets it back.
+    pub gone: bool,
+}
+
 /// Ships one log.
 pub struct Shipper {
     log: Arc<dyn RecordLog>,
@@ -55,13 +71,34 @@ pub struct Shipper {
     gaps: Vec<(DeclaredGap, Arc<Record>)>,
     on_hole: Box<dyn Fn(Hole) + Send + Sync>,
     hole: Hole,
+    /// The furthest that the database ever stood, as far as this process knows.
+    confirmed: u64,
+    on_regression: Box<dyn Fn(Option<Regression>) + Send + Sync>,
+    regression: Option<Regression>,
+    idle: u32,
 }
 
 impl Shipper {
     /// A shipper of `log` into `store`; `row` makes the log known there.
     pub fn new(log: Arc<dyn RecordLog>, store: Arc<dyn RecordStore>, row: LogRow) -> Self {
-        let on_hole = Box::new(|_| ());
-        Self { log, store, row, faults: 0, draining: false, at_once: false, gaps: Vec::new(), on_hole, hole: None }
+        // Segments are removed only once the database has confirmed them. A log in RAM holds none.
+        let removed = Some(log.holds_from()).filter(|from| *from != u64::MAX).unwrap_or(0);
+        let confirmed = log.stats().shipped_seq.max(removed);
+        Self {
+            log,
+            store,
+            row,
+            faults: 0,
+            draining: false,
+            at_once: false,
+            gaps: Vec::new(),
+            on_hole: Box::new(|_| ()),
+            hole: None,
+            confirmed,
+            on_regression: Box::new(|_| ()),
+            regression: None,
+            idle: 0,
+        }
     }
 
     /// Ships each record as soon as it is on the disk: answers wait for it.
@@ -78,6 +115,13 @@ impl Shipper {
         let read = |record: Arc<Record>| Some((DeclaredGap::read(&record, &self.row.attest_key)?, record));
         self.gaps = gaps.into_iter().filter_map(read).filter(|(gap, _)| gap.log == self.row.log).collect();
         self.on_hole = Box::new(on_hole);
+        self
+    }
+
+    /// With someone who is told when the database lost what it had confirmed, when that changes, and when it has all again.
+    #[must_use]
+    pub fn watched(mut self, on_regression: impl Fn(Option<Regression>) + Send + Sync + 'static) -> Self {
+        self.on_regression = Box::new(on_regression);
         self
     }
 
@@ -124,7 +168,10 @@ impl Shipper {
         let from = match *next {
             Some(seq) => seq,
             None => match self.store.register(&self.row).await {
-                Ok(row) => *next.insert(row.next_seq),
+                Ok(row) => {
+                    self.stands_at(row.next_seq, next);
+                    row.next_seq
+                }
                 Err(fault) => return self.failed(fault, next).await,
             },
         };
@@ -136,21 +183,20 @@ impl Shipper {
                 return Ok(());
             }
         };
-        if batch.is_empty() {
-            self.log.shipped(from);
-            self.pause(from).await;
-            return Ok(());
+        let begins = batch.first().map_or(self.confirmed, |first| first.seq);
+        if begins > from {
+            return self.pass((from, begins - 1), next).await;
         }
-        if batch[0].seq > from {
-            return self.pass((from, batch[0].seq - 1), next).await;
+        if batch.is_empty() {
+            self.idle(from, next).await;
+            return Ok(());
         }
         let full = batch.len() == BATCH_RECORDS;
         let batch: Vec<Record> = batch.into_iter().map(Arc::unwrap_or_clone).collect();
         match self.store.ship(self.row.log, self.row.epoch, &batch).await {
             Ok(seq) => {
                 self.faults = 0;
-                *next = Some(seq);
-                self.log.shipped(seq);
+                self.stands_at(seq, next);
                 self.tell(None);
                 if !full && !self.draining {
                     self.pause(seq).await;
@@ -158,6 +204,47 @@ impl Shipper {
                 Ok(())
             }
             Err(fault) => self.failed(fault, next).await,
+        }
+    }
+
+    /// Takes in where the database stands. The log is told also that it lost something, so that it removes no segment
+    /// that has to be shipped again.
+    fn stands_at(&mut self, seq: u64, next: &mut Option<u64>) {
+        *next = Some(seq);
+        self.idle = 0;
+        self.log.shipped(seq);
+        if seq >= self.confirmed {
+            self.confirmed = seq;
+            self.regressed(None);
+        } else if self.regression.is_none_or(|known| seq < known.first_seq) {
+            self.regressed(Some(Regression { first_seq: seq, last_seq: self.confirmed - 1, gone: false }));
+        }
+    }
+
+    fn regressed(&mut self, regression: Option<Regression>) {
+        if regression == self.regression {
+            return;
+        }
+        let log = self.row.log;
+        match regression {
+            Some(Regression { first_seq, last_seq, gone: false }) => {
+                tracing::error!(%log, first_seq, last_seq, "DB_REGRESSION: the database lost records that it had confirmed; they are shipped again");
+            }
+            Some(Regression { first_seq, last_seq, gone: true }) => {
+                tracing::error!(%log, first_seq, last_seq, "DB_REGRESSION: the database lost records that it had confirmed, and the log does not hold them any more; shipping waits");
+            }
+            None => tracing::warn!(%log, next = self.confirmed, "the database holds again what it had confirmed"),
+        }
+        self.regression = regression;
+        (self.on_regression)(regression);
+    }
+
+    /// Nothing to ship. Once in a while the database is asked where it stands: a loss should not wait for the next record.
+    async fn idle(&mut self, from: u64, next: &mut Option<u64>) {
+        self.pause(from).await;
+        self.idle += 1;
+        if self.idle >= IDLE_PAUSES {
+            *next = None;
         }
     }
 
@@ -183,7 +270,13 @@ impl Shipper {
     async fn pass(&mut self, missing: (u64, u64), next: &mut Option<u64>) -> Result<(), ShipEnd> {
         let here = |gap: &&(DeclaredGap, Arc<Record>)| gap.0.from == missing.0 && gap.0.to <= missing.1;
         let Some((_, record)) = self.gaps.iter().find(here).filter(|(_, record)| self.is_held(record)) else {
-            self.tell(Some(missing));
+            if missing.0 < self.confirmed {
+                self.regressed(Some(Regression { first_seq: missing.0, last_seq: self.confirmed - 1, gone: true }));
+            } else {
+                self.tell(Some(missing));
+            }
+            // It may have been restored meanwhile.
+            *next = None;
             tokio::time::sleep(BACKOFF[4]).await;
             return Ok(());
         };
@@ -195,8 +288,7 @@ impl Shipper {
             Ok(seq) => {
                 tracing::warn!(log = %self.row.log, from = missing.0, next = seq, "shipping goes over records that are declared missing");
                 self.faults = 0;
-                *next = Some(seq);
-                self.log.shipped(seq);
+                self.stands_at(seq, next);
                 Ok(())
             }
             Err(fault) => self.failed(fault, next).await,
@@ -225,7 +317,7 @@ impl Shipper {
             }
             ShipFault::Gap { expected, .. } => {
                 tracing::warn!(%fault, "shipping resumes where the database stands");
-                *next = Some(expected);
+                self.stands_at(expected, next);
             }
             ShipFault::Unavailable(_) => {
                 if self.faults == 0 {

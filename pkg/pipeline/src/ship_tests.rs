@@ -15,6 +15,8 @@ const LOG: LogId = LogId::from_bytes([1; 16]);
 struct Holed {
     records: Vec<Arc<Record>>,
     durable: AtomicU64,
+    /// What is older is gone.
+    held: AtomicU64,
 }
 
 impl RecordLog for Holed {
@@ -40,6 +42,7 @@ impl RecordLog for Holed {
 
     fn read_from(&self, from_seq: u64, _: usize, _: usize) -> Result<Vec<Arc<Record>>, LogFault> {
         let durable = self.durable.load(Ordering::Relaxed);
+        let from_seq = from_seq.max(self.held.load(Ordering::Relaxed));
         let mut batch: Vec<Arc<Record>> = Vec::new();
         for record in self.records.iter().filter(|record| (from_seq..durable).contains(&record.seq)) {
             if batch.last().is_none_or(|last| last.seq + 1 == record.seq) {
@@ -68,7 +71,7 @@ impl RecordLog for Holed {
     }
 
     fn holds_from(&self) -> u64 {
-        0
+        self.held.load(Ordering::Relaxed)
     }
 
     fn reread_leaves(&self, _: u64, _: usize) -> Result<Vec<[u8; 32]>, LogFault> {
@@ -107,7 +110,9 @@ impl RecordStore for Yes {
 
     async fn ship(&self, _: LogId, _: u32, batch: &[Record]) -> Result<u64, ShipFault> {
         let mut next = self.next.lock();
-        assert_eq!(batch[0].seq, *next, "nothing goes over a hole");
+        if batch[0].seq > *next {
+            return Err(ShipFault::Gap { expected: *next, found: batch[0].seq });
+        }
         *next += batch.len() as u64;
         Ok(*next)
     }
@@ -154,7 +159,7 @@ fn shipper(
     let gap = sealed(&signer, 5, |stamp| Draft::gap(stamp, 2, to, "unreadable", None));
     let known = vec![known(&gap)];
     let records = vec![plain(0), plain(1), plain(4), gap, plain(6)];
-    let log = Arc::new(Holed { records, durable: AtomicU64::new(durable) });
+    let log = Arc::new(Holed { records, durable: AtomicU64::new(durable), held: AtomicU64::new(0) });
     let attest_key = *signer.public_key().as_bytes();
     let row = LogRow { log: LOG, origin: "x".to_owned(), epoch: 1, attest_key, next_seq: 0 };
     let (store, told) = (Arc::new(Yes::default()), Told::default());
@@ -205,4 +210,50 @@ async fn that_shipping_goes_on_is_told_too() {
     drop(log);
     steps(&mut shipper, 2).await;
     assert_eq!((*store.next.lock(), told.lock().clone()), (7, vec![Some((2, 3)), None]));
+}
+
+/// A shipper that has shipped all seven records, and what it tells of regressions.
+async fn all_shipped() -> (Shipper, Arc<Holed>, Arc<Yes>, Arc<Mutex<Vec<Option<Regression>>>>) {
+    let (shipper, log, store, _) = shipper(3, 7, Arc::clone);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let mut shipper = shipper.watched(move |regression| tell.lock().push(regression));
+    steps(&mut shipper, 3).await;
+    assert_eq!((*store.next.lock(), told.lock().len()), (7, 0));
+    (shipper, log, store, told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_fell_back_is_told_and_gets_its_records_again() {
+    let (mut shipper, _, store, told) = all_shipped().await;
+    *store.next.lock() = 1;
+    steps(&mut shipper, 3).await;
+    let lost = Regression { first_seq: 1, last_seq: 6, gone: false };
+    assert_eq!((*store.next.lock(), told.lock().clone()), (7, vec![Some(lost), None]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fall_is_noticed_though_nothing_is_written() {
+    let (mut shipper, _, store, told) = all_shipped().await;
+    let mut next = Some(7);
+    *store.next.lock() = 4;
+    for _ in 0..IDLE_PAUSES + 3 {
+        shipper.step(&mut next).await.expect("not fatal");
+    }
+    assert_eq!((*store.next.lock(), told.lock().len(), next), (7, 2, Some(7)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_neither_database_nor_log_holds_stays_told_and_nothing_is_shipped() {
+    let (mut shipper, log, store, told) = all_shipped().await;
+    for held in [7, 6] {
+        log.held.store(held, Ordering::Relaxed);
+        *store.next.lock() = 4;
+        steps(&mut shipper, 3).await;
+        let gone = Regression { first_seq: 4, last_seq: 6, gone: true };
+        assert_eq!((*store.next.lock(), *told.lock().last().expect("told")), (4, Some(gone)));
+    }
+    *store.next.lock() = 7;
+    steps(&mut shipper, 1).await;
+    assert_eq!(*told.lock().last().expect("told"), None, "a newer copy was restored");
 }

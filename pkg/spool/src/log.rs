@@ -132,7 +132,7 @@ pub trait RecordLog: Send + Sync + 'static {
     /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any). Where
     /// records are missing it begins behind them; it never goes over them.
     fn read_from(&self, from_seq: u64, max_records: usize, max_bytes: usize) -> Result<Vec<Arc<Record>>, LogFault>;
-    /// Tells the log that the database holds every record below `next_seq`.
+    /// Tells the log that the database holds every record below `next_seq`, and none from there on: it may have lost some.
     fn shipped(&self, next_seq: u64);
     /// Where the log stands: what calls have written that have returned is before it.
     fn mark(&self) -> Mark;

@@ -414,7 +414,7 @@ impl RecordLog for Spool {
 
     fn shipped(&self, next_seq: u64) {
         let mut writer = self.shared.writer.lock();
-        writer.shipped = writer.shipped.max(next_seq.min(writer.durable.size()));
+        writer.shipped = next_seq.min(writer.durable.size());
         let names = writer.release(0, self.shared.clock.now_ms());
         writer.unshipped.wake();
         drop(writer);

@@ -9,9 +9,11 @@ const MS_PER_DAY: u64 = 86_400_000;
 const UNREAD: &str = "unread";
 
 /// `enc` of a row that holds the signed bytes themselves.
-pub(crate) const PLAIN: i64 = 0;
+pub(crate) const PLAIN: i16 = 0;
+/// `enc` of a row that holds them packed (crate::pack).
+pub(crate) const PACKED: i16 = 2;
 /// `enc` of a row whose payload is gone; what stands there is the payload's SHA-256, so that the leaf can still be told.
-pub(crate) const ERASED: i64 = 9;
+pub(crate) const ERASED: i16 = 9;
 /// Kinds that the first version did not know: its shipper filed them as [`UNREAD`], without any column.
 const LATER: [Kind; 3] = [Kind::KeyRotate, Kind::Prune, Kind::Open];
 
@@ -22,12 +24,24 @@ pub(crate) struct Row {
     pub(crate) leaf_hash: [u8; 32],
     /// None if the payload cannot be read. It is shipped all the same, or nothing behind it would be.
     pub(crate) columns: Option<Columns>,
+    /// What stands for the payload, where the database packs it and it can be packed.
+    pub(crate) packed: Option<Vec<u8>>,
 }
 
 impl Row {
     pub(crate) fn of(record: &Record) -> Self {
         let columns = Columns::read(&record.payload).ok();
-        Self { leaf_hash: Leaf::of(record).hash(), columns, record: record.clone() }
+        Self { leaf_hash: Leaf::of(record).hash(), columns, record: record.clone(), packed: None }
+    }
+
+    /// What is stored for the payload.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.packed.as_deref().unwrap_or(&self.record.payload)
+    }
+
+    /// How it is stored.
+    pub(crate) fn enc(&self) -> i16 {
+        if self.packed.is_some() { PACKED } else { PLAIN }
     }
 
     /// The signed time, else that in the id. Milliseconds since the Unix epoch.

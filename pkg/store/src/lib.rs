@@ -10,6 +10,7 @@ mod fault;
 mod fence;
 mod migrations;
 mod open;
+mod pack;
 mod postgres;
 mod readers;
 mod sieve;

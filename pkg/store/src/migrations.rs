@@ -24,6 +24,7 @@ pub(crate) fn postgres() -> Migrator {
         (4, "labels", include_str!("../../../migrations/postgres/0004_labels.sql")),
         (5, "trust", include_str!("../../../migrations/postgres/0005_trust.sql")),
         (6, "tree", include_str!("../../../migrations/postgres/0006_tree.sql")),
+        (7, "append_only", include_str!("../../../migrations/postgres/0007_append_only.sql")),
     ])
 }
 

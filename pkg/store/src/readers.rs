@@ -6,7 +6,7 @@ use uuid::Uuid;
 /// The columns that make a record, in the order in which [`readers`] takes them.
 macro_rules! record_columns {
     () => {
-        "id, log_id, epoch, seq, payload, key_id, sig"
+        "id, log_id, epoch, seq, payload, key_id, sig, enc"
     };
 }
 
@@ -95,8 +95,9 @@ impl NoticeRow {
 /// Functions that read a row of type `$row`, whose column `enc` is a `$enc`.
 macro_rules! readers {
     ($row:ty, $enc:ty) => {
-        use crate::columns::{ERASED, PLAIN, is_later, stored_kind};
+        use crate::columns::{ERASED, PACKED, PLAIN, is_later, stored_kind};
         use crate::fault::{Fault, to_array, to_epoch, to_u64};
+        use crate::pack::unpack;
         use crate::readers::{NoticeRow, RESET};
         use signet_cache::{
             CacheKey, EntryRow, Evidence, Finding, Label, LabelRow, Mark, Notice, RouteId, Tier, Verdict, Withdrawal,
@@ -125,7 +126,13 @@ macro_rules! readers {
 
         /// `record_columns`.
         pub(super) fn to_record(row: &$row) -> Result<Record, Fault> {
-            with_payload(row, row.try_get(4)?)
+            let payload: &[u8] = row.try_get(4)?;
+            match i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX) {
+                PLAIN => with_payload(row, payload),
+                // The bytes that stand there were never signed: readers of the record see that.
+                PACKED => with_payload(row, &unpack(payload).unwrap_or_default()),
+                enc => Err(Fault::Corrupt(format!("a payload of encoding {enc}, which is not known"))),
+            }
         }
 
         fn with_payload(row: &$row, payload: &[u8]) -> Result<Record, Fault> {
@@ -141,24 +148,23 @@ macro_rules! readers {
         }
 
         /// `record_columns`, then `leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log,
-        /// parent_seq, enc`.
+        /// parent_seq`.
         pub(super) fn to_stored(row: &$row) -> Result<(Record, Stored), Fault> {
-            let leaf_hash = Some(to_array("leaf_hash", row.try_get(7)?)?);
+            let leaf_hash = Some(to_array("leaf_hash", row.try_get(8)?)?);
             let payload: Option<&[u8]> = row.try_get(4)?;
-            let payload_sha256 = match (payload, i64::from(row.try_get::<$enc, _>(18)?)) {
+            let payload_sha256 = match (payload, i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX)) {
                 (None, _) => Some(None),
-                (Some(_), PLAIN) => None,
+                (Some(_), PLAIN | PACKED) => None,
                 (Some(digest), ERASED) => Some(Some(to_array("payload", digest)?)),
-                (Some(_), enc) => {
-                    return Err(Fault::Corrupt(format!("a payload of encoding {enc}, which is not known")))
-                }
+                // Refused below.
+                (Some(_), _) => None,
             };
             if let Some(payload_sha256) = payload_sha256 {
                 let erased = Stored { erased: true, payload_sha256, leaf_hash, ..Stored::default() };
                 return Ok((with_payload(row, &[])?, erased));
             }
             let record = to_record(row)?;
-            let text: &str = row.try_get(8)?;
+            let text: &str = row.try_get(9)?;
             if is_later(text, &record.payload) && has_no_columns(row) {
                 return Ok((record, Stored { unindexed: true, leaf_hash, ..Stored::default() }));
             }
@@ -170,23 +176,23 @@ macro_rules! readers {
         /// Of the columns that a shipper fills from the statement, none is.
         fn has_no_columns(row: &$row) -> bool {
             use sqlx::ValueRef as _;
-            (10..=17).all(|at| row.try_get_raw(at).is_ok_and(|value| value.is_null()))
+            (11..=18).all(|at| row.try_get_raw(at).is_ok_and(|value| value.is_null()))
         }
 
         fn columns(row: &$row, kind: signet_lineage::Kind, id: LineageId) -> Result<Columns, Fault> {
-            let tenant: Option<&[u8]> = row.try_get(10)?;
-            let parent = row.try_get::<Option<Uuid>, _>(16)?.zip(row.try_get::<Option<i64>, _>(17)?);
+            let tenant: Option<&[u8]> = row.try_get(11)?;
+            let parent = row.try_get::<Option<Uuid>, _>(17)?.zip(row.try_get::<Option<i64>, _>(18)?);
             let number = |at: usize| row.try_get::<Option<i64>, _>(at)?.map(to_u64).transpose();
             Ok(Columns {
                 kind,
-                ts_ms: to_u64(row.try_get(9)?)?,
+                ts_ms: to_u64(row.try_get(10)?)?,
                 id,
                 tenant: tenant.map(|bytes| to_array("tenant", bytes)).transpose()?.map(TenantId::from_bytes),
-                model: row.try_get(11)?,
-                cache: row.try_get(12)?,
-                status: row.try_get::<Option<i32>, _>(13)?.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
-                tok_in: number(14)?,
-                tok_out: number(15)?,
+                model: row.try_get(12)?,
+                cache: row.try_get(13)?,
+                status: row.try_get::<Option<i32>, _>(14)?.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
+                tok_in: number(15)?,
+                tok_out: number(16)?,
                 parent: parent
                     .map(|(log, seq)| Ok::<_, Fault>((LogId::from_bytes(log.into_bytes()), to_u64(seq)?)))
                     .transpose()?,

@@ -167,6 +167,7 @@ pub struct Metrics {
     spool_bytes: Gauge,
     lag: Gauge<f64, std::sync::atomic::AtomicU64>,
     undeclared: Gauge,
+    regressed: Gauge,
     tree: TreeMetrics,
     feedback: Family<VerdictLabel, Counter>,
     trust: Family<TrustLabels, Gauge>,
@@ -222,6 +223,10 @@ impl Metrics {
         let undeclared = Gauge::default();
         let undeclared_help = "Records missing from the lineage log that nothing declares; shipping waits";
         registry.register("lineage_undeclared_records", undeclared_help, undeclared.clone());
+        let regressed = Gauge::default();
+        let regressed_help =
+            "Records that the database had confirmed and does not hold any more, when that was noticed";
+        registry.register("lineage_db_regression_records", regressed_help, regressed.clone());
         let tree = TreeMetrics::register(&mut registry);
         let feedback = Family::default();
         registry.register("feedback", "Verdicts of callers on cached answers", feedback.clone());
@@ -248,6 +253,7 @@ impl Metrics {
             spool_bytes,
             lag,
             undeclared,
+            regressed,
             tree,
             feedback,
             trust,
@@ -336,6 +342,11 @@ impl Metrics {
         self.undeclared.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
+    /// Sets how many records the database lost that it had confirmed; 0 once it has them again.
+    pub fn regressed(&self, records: u64) {
+        self.regressed.set(i64::try_from(records).unwrap_or(i64::MAX));
+    }
+
     /// Sets how many records the newest checkpoint covers.
     pub fn checkpoint(&self, size: u64) {
         self.tree.checkpoint_size.set(i64::try_from(size).unwrap_or(i64::MAX));
@@ -386,6 +397,7 @@ mod tests {
         metrics.cache_entries("local", 2);
         metrics.spool(10, Duration::from_millis(1500));
         metrics.undeclared(3);
+        metrics.regressed(4);
         metrics.checkpoint(12);
         metrics.checkpoint_fault("mismatch");
         metrics.anchor_age("store", Duration::from_secs(2));
@@ -403,6 +415,7 @@ mod tests {
             "signet_lineage_records_total{outcome=\"complete\"} 1",
             "signet_spool_bytes 10",
             "signet_lineage_undeclared_records 3",
+            "signet_lineage_db_regression_records 4",
             "signet_shipped_lag_seconds 1.5",
             "signet_checkpoint_size 12",
             "signet_checkpoint_faults_total{fault=\"mismatch\"} 1",

@@ -3,7 +3,7 @@
 use super::Stop;
 use anyhow::anyhow;
 use signet_config::{Config, LineageMode};
-use signet_lineage::{Draft, KeyRotation, KeyUse, OpenFacts, PublicKey, Record, Recovery, Signer};
+use signet_lineage::{Draft, KeyRotation, KeyUse, LOST_BY_DATABASE, OpenFacts, PublicKey, Record, Recovery, Signer};
 use signet_pipeline::{Recorder, TreeFiles};
 use signet_spool::{Config as SpoolConfig, Disk, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
 use signet_types::{Clock, LogId};
@@ -116,9 +116,12 @@ pub(crate) fn announce(
     for Gap { first_seq, last_seq, leaves } in &found.gaps {
         let known: Vec<[u8; 32]> = leaves.iter().map(|(_, leaf)| *leaf).collect();
         let all = (known.len() as u64 == last_seq - first_seq + 1).then_some(&known[..]);
-        tracing::error!(first_seq, last_seq, "lineage records are unreadable");
+        // What is older than the segments was confirmed by the database once, or they would be there.
+        let lost_by_database = *last_seq < recorder.log().holds_from();
+        let reason = if lost_by_database { LOST_BY_DATABASE } else { "unreadable" };
+        tracing::error!(first_seq, last_seq, reason, "lineage records are missing");
         let stamp = recorder.stamp();
-        write(recorder, None, &Draft::gap(&stamp, *first_seq, *last_seq, "unreadable", all))?;
+        write(recorder, None, &Draft::gap(&stamp, *first_seq, *last_seq, reason, all))?;
         gaps.extend(recorder.log().find(stamp.id));
     }
     if found.undecided > 0 {

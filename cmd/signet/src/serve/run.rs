@@ -15,8 +15,8 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Sampler, Sampling, ShipEnd, Shipper,
-    Tail, outbox, question_log,
+    Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression, Sampler, Sampling, ShipEnd,
+    Shipper, Tail, outbox, question_log,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -367,6 +367,14 @@ impl Process {
                 health.block("lineage_gap", hole.map(undeclared));
             },
         );
+        let (health, metrics) = (self.health.clone(), self.common.metrics.clone());
+        let shipper = shipper.watched(move |lost| {
+            metrics.regressed(lost.map_or(0, |lost| lost.last_seq - lost.first_seq + 1));
+            let gone = lost.is_some_and(|lost| lost.gone);
+            let why = lost.as_ref().map(regressed);
+            health.note("db_regression", why.clone().filter(|_| !gone));
+            health.block("db_regression", why.filter(|_| gone));
+        });
         let (stop, grace) = (self.stop.clone(), self.config.server.shutdown_grace);
         self.services.spawn(async move {
             tokio::select! {
@@ -455,6 +463,18 @@ fn undeclared((from, to): (u64, u64)) -> String {
         "records {from} to {to} are missing from the lineage log and no signed record says so: nothing behind them reaches \
          the database. Restore the log's files, or restart: a start signs a gap record for what it cannot read"
     )
+}
+
+fn regressed(lost: &Regression) -> String {
+    let what = format!("the database lost records {} to {}, which it had confirmed", lost.first_seq, lost.last_seq);
+    if lost.gone {
+        format!(
+            "{what}, and the lineage log does not hold all of them any more: nothing reaches the database. Restore a newer \
+             copy of the database, or restart: a start signs a gap record, and verify says DB_REGRESSION from then on"
+        )
+    } else {
+        format!("{what}; they are shipped again from the lineage log")
+    }
 }
 
 /// What the database holds of a log, if it can be asked now.

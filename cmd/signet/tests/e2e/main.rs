@@ -29,6 +29,7 @@ mod providers;
 mod questions;
 mod recovery;
 mod redis;
+mod regression;
 mod replay;
 mod semantic;
 mod stack;

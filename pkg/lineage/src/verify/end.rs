@@ -85,6 +85,10 @@ impl Log {
                 self.report(Code::Gap, missing, format!("missing: seq {missing} to {to}"));
             } else {
                 declared += to - from + 1;
+                if self.losses.iter().any(|loss| loss.by_database && loss.from <= to && from <= loss.to) {
+                    let what = format!("the database lost seq {from} to {to}, which it had confirmed");
+                    self.report(Code::DbRegression, from, what);
+                }
             }
         }
         declared

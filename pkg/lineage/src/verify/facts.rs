@@ -1,6 +1,6 @@
 //! What the auditor reads in a statement. Its own reading, of the proved bytes, without the writer's types for it.
 
-use crate::{Columns, Kind, TreeHead};
+use crate::{Columns, Kind, LOST_BY_DATABASE, TreeHead};
 use serde_json::Value;
 use signet_types::{LineageId, LogId, TenantId};
 
@@ -52,6 +52,7 @@ pub(super) enum Control {
         from: u64,
         to: u64,
         leaves: Vec<[u8; 32]>,
+        by_database: bool,
     },
     Unrecorded {
         count: u64,
@@ -150,6 +151,7 @@ fn read_control(kind: Kind, p: &Value) -> Result<Control, &'static str> {
             from: number("from").ok_or("control.from")?,
             to: number("to").ok_or("control.to")?,
             leaves: text(p, &["control", "leaves"]).map_or(Some(Vec::new()), many).ok_or("control.leaves")?,
+            by_database: text(p, &["control", "reason"]) == Some(LOST_BY_DATABASE),
         },
         Kind::Erasure if number("seq").is_some() => Control::Erasure {
             log: id(p, &["control", "log_id"]).ok_or("control.log_id")?,

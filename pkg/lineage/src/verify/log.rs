@@ -73,6 +73,8 @@ pub(super) struct Loss {
     pub(super) to: u64,
     /// A `gap` names records that stay missing; a `recovery` gives seqs free to be used again.
     pub(super) gap: bool,
+    /// The database had confirmed the records of this `gap`.
+    pub(super) by_database: bool,
     /// Named one by one, not only possible.
     pub(super) certain: bool,
     pub(super) leaves: Vec<[u8; 32]>,
@@ -249,12 +251,21 @@ impl Log {
                 let named = lost.map(|(from, to)| (from, to, true));
                 let possible = tail.map(|from| (from, u64::MAX, false));
                 for (from, to, certain) in named.into_iter().chain(possible) {
-                    self.losses.push(Loss { seq, epoch, from, to, gap: false, certain, leaves: Vec::new() });
+                    self.losses.push(Loss {
+                        seq,
+                        epoch,
+                        from,
+                        to,
+                        gap: false,
+                        certain,
+                        leaves: Vec::new(),
+                        by_database: false,
+                    });
                 }
             }
-            Control::Gap { from, to, leaves } => {
-                let (from, to, leaves) = (*from, *to, leaves.clone());
-                self.losses.push(Loss { seq, epoch, from, to, gap: true, certain: true, leaves });
+            Control::Gap { from, to, leaves, by_database } => {
+                let (from, to, leaves, by_database) = (*from, *to, leaves.clone(), *by_database);
+                self.losses.push(Loss { seq, epoch, from, to, gap: true, certain: true, leaves, by_database });
             }
             Control::Unrecorded { count } => self.unrecorded = self.unrecorded.saturating_add(*count),
             Control::Rotate { usage, old, new, proof } => self.rotate(seq, *usage, (old.as_ref(), new), proof),

@@ -2,7 +2,7 @@
 
 use crate::sample::{ALICE, Writer, receipt, verify, verify_with};
 use signet_lineage::verify::{Code, Report};
-use signet_lineage::{Draft, Leaf, Record, Recovery, Tree};
+use signet_lineage::{Draft, LOST_BY_DATABASE, Leaf, Record, Recovery, Tree};
 
 #[track_caller]
 fn ends(report: &Report, code: u8) {
@@ -230,4 +230,19 @@ fn answers_without_a_record_are_counted_in_the_report() {
     let report = verify(&log.keys(), &log.records);
     assert_eq!((report.exit_code(), report.unrecorded), (0, 17), "{report}");
     assert!(report.to_string().contains("declared: 17 answers were given without a record"), "{report}");
+}
+
+#[test]
+fn records_that_a_database_lost_are_a_finding_though_they_are_declared() {
+    let (mut log, missing) = damaged_middle(None, true);
+    let leaves: Vec<_> = missing.iter().map(|record| Leaf::of(record).hash()).collect();
+    let gap = Draft::gap(&log.stamp(), 4, 5, LOST_BY_DATABASE, Some(&leaves));
+    log.append(&gap);
+    log.ask(ALICE);
+    let report = verify(&log.keys(), &log.records);
+    ends(&report, Code::DbRegression as u8);
+    assert!(report.to_string().contains("the database lost seq 4 to 5"), "{report}");
+    // A database that was restored from a better copy holds them: nothing is lost.
+    log.records.splice(4..4, missing);
+    ends(&verify(&log.keys(), &log.records), 0);
 }

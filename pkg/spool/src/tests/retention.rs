@@ -25,6 +25,22 @@ fn unshipped_segments_are_never_removed_and_shipped_ones_only_beyond_what_is_ret
 }
 
 #[test]
+fn what_a_database_lost_is_kept_until_it_is_shipped_again() {
+    let files = SimFiles::new();
+    let (log, clock, _) = with(&files, config(), NOW_MS, None);
+    fill(&log, 0, 30);
+    log.sync().expect("no fault");
+    log.shipped(30);
+    let before = segments(&files).len();
+    log.shipped(0);
+    clock.advance(Duration::from_hours(25));
+    log.shipped(0);
+    assert_eq!((segments(&files).len(), log.stats().shipped_seq), (before, 0));
+    log.shipped(30);
+    assert_eq!(segments(&files).len(), 1);
+}
+
+#[test]
 fn shipped_segments_go_a_day_after_their_last_record() {
     let files = SimFiles::new();
     let (log, clock, _) = with(&files, config(), NOW_MS, None);

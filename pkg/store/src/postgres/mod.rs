@@ -23,6 +23,7 @@ use signet_cache::StoreFault;
 use signet_lineage::verify::Stored;
 use signet_lineage::{Record, ShipFault};
 use signet_types::LogId;
+use sqlx::migrate::Migration;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Row as _};
 use std::time::Duration;
@@ -113,12 +114,30 @@ fn unnamed(sql: &'static str) -> sqlx::query::Query<'static, Postgres, sqlx::pos
     sqlx::query(sql).persistent(false)
 }
 
+/// Whether nothing is left to migrate. A role that may not change the schema can then still start.
+async fn is_current(conn: &mut PgConnection) -> bool {
+    let rows = unnamed("SELECT version, checksum FROM _sqlx_migrations WHERE success").fetch_all(conn).await;
+    let done = |row: &sqlx::postgres::PgRow| Some((row.try_get(0).ok()?, row.try_get(1).ok()?));
+    let done: Vec<(i64, Vec<u8>)> = rows.iter().flatten().filter_map(done).collect();
+    let known = |migration: &Migration| {
+        done.iter().any(|(version, checksum)| *version == migration.version && **checksum == *migration.checksum)
+    };
+    crate::migrations::postgres().iter().all(known)
+}
+
 /// Migrates on a connection of its own, closed whatever happens: the migration lock belongs to the session, and a failed
 /// migration would else take it back into the pool.
 async fn migrate(options: &PgConnectOptions) -> Result<(), Fault> {
     let connect = timeout(CONNECT_LIMIT, PgConnection::connect_with(options)).await;
     let mut conn = connect.map_err(|_| Fault::Late(CONNECT_LIMIT))?.map_err(|e| Fault::NoConnection(e.to_string()))?;
-    let done = timeout(MIGRATE_LIMIT, crate::migrations::postgres().run_direct(None, &mut conn, false)).await;
+    let work = async {
+        if is_current(&mut conn).await {
+            Ok(())
+        } else {
+            crate::migrations::postgres().run_direct(None, &mut conn, false).await
+        }
+    };
+    let done = timeout(MIGRATE_LIMIT, work).await;
     let _ = timeout(CONNECT_LIMIT, conn.close()).await;
     Ok(done.map_err(|_| Fault::Late(MIGRATE_LIMIT))?.map_err(sqlx::Error::from)?)
 }

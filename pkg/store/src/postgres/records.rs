@@ -5,6 +5,7 @@ use super::{PgStore, unnamed};
 use crate::columns::Row;
 use crate::fault::{Fault, to_i64, to_u64};
 use crate::fence;
+use crate::pack::Packer;
 use crate::readers::record_columns;
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
@@ -30,15 +31,15 @@ WHERE lineage_log.epoch < excluded.epoch";
 // was signed.
 const INSERT: &str = "\
 INSERT INTO lineage_entry (log_id, seq, day, ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache,
-    status, tok_in, tok_out, parent_log, parent_seq)
+    status, tok_in, tok_out, parent_log, parent_seq, enc)
 SELECT $1, seq, least(greatest(date '1970-01-01' + day, (now() AT TIME ZONE 'utc')::date - 7),
     (now() AT TIME ZONE 'utc')::date + 7), ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache,
-    status, tok_in, tok_out, parent_log, parent_seq
+    status, tok_in, tok_out, parent_log, parent_seq, enc
 FROM unnest($2::bigint[], $3::int[], $4::bigint[], $5::uuid[], $6::text[], $7::bigint[], $8::bytea[], $9::bytea[],
     $10::bytea[], $11::bytea[], $12::bytea[], $13::text[], $14::text[], $15::int[], $16::bigint[], $17::bigint[],
-    $18::uuid[], $19::bigint[])
+    $18::uuid[], $19::bigint[], $20::smallint[])
     AS t (seq, day, ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache, status, tok_in, tok_out,
-    parent_log, parent_seq)";
+    parent_log, parent_seq, enc)";
 
 const ADD_DAYS: &str = "\
 SELECT lineage_add_day(d) FROM (SELECT DISTINCT least(greatest(date '1970-01-01' + day,
@@ -49,23 +50,23 @@ FROM unnest($1::int[]) AS t (day) ORDER BY d) days";
 const FIND_NEAR: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL
+    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc <> 9
     AND day BETWEEN date '1970-01-01' + $3 - 1 AND date '1970-01-01' + $3 + 1 LIMIT 1"
 );
 const FIND_ANYWHERE: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1"
+    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc <> 9 LIMIT 1"
 );
 const RECORDS: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL AND enc <> 9 ORDER BY seq LIMIT $3"
 );
 const STORED: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
@@ -77,7 +78,7 @@ impl RecordStore for PgStore {
     }
 
     async fn ship(&self, log: LogId, epoch: u32, batch: &[Record]) -> Result<u64, ShipFault> {
-        let rows: Arc<Vec<Row>> = Arc::new(batch.iter().map(Row::of).collect());
+        let rows: Arc<Vec<Row>> = Arc::new(packed(batch));
         let shipped = self.ship_once(log, epoch, Arc::clone(&rows)).await;
         match shipped {
             Err(fault) if fault.has_state(NO_PARTITION) => {
@@ -143,6 +144,13 @@ impl PgStore {
     async fn ship_once(&self, log: LogId, epoch: u32, rows: Arc<Vec<Row>>) -> Result<u64, Fault> {
         self.transact(move |conn| Box::pin(async move { ship(conn, log, epoch, &rows).await })).await
     }
+}
+
+/// The rows of a batch, with their payloads packed.
+fn packed(batch: &[Record]) -> Vec<Row> {
+    let mut packer = Packer::new();
+    let row = |record: &Record| Row { packed: packer.pack(&record.payload), ..Row::of(record) };
+    batch.iter().map(row).collect()
 }
 
 async fn register(conn: &mut PgConnection, ours: &LogRow) -> Result<LogRow, Fault> {
@@ -214,7 +222,7 @@ async fn insert(conn: &mut PgConnection, log: LogId, rows: &[Row]) -> Result<(),
         .bind(each(rows, |row| row.leaf_hash.as_slice()))
         .bind(each(rows, |row| row.record.key_id.as_slice()))
         .bind(each(rows, |row| row.record.sig.as_slice()))
-        .bind(each(rows, |row| &*row.record.payload))
+        .bind(each(rows, Row::payload))
         .bind(each(rows, |row| row.column(|c| c.tenant.as_ref().map(|tenant| tenant.as_bytes().as_slice()))))
         .bind(each(rows, |row| row.column(|c| c.model.as_deref())))
         .bind(each(rows, |row| row.column(|c| c.cache.as_deref())))
@@ -223,6 +231,7 @@ async fn insert(conn: &mut PgConnection, log: LogId, rows: &[Row]) -> Result<(),
         .bind(each(rows, |row| row.column(|c| c.tok_out.and_then(|n| i64::try_from(n).ok()))))
         .bind(parents.iter().map(|parent| parent.map(|(log, _)| log.as_uuid())).collect::<Vec<_>>())
         .bind(parents.iter().map(|parent| parent.and_then(|(_, seq)| i64::try_from(seq).ok())).collect::<Vec<_>>())
+        .bind(each(rows, Row::enc))
         .execute(conn)
         .await?;
     Ok(())

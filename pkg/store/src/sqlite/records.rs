@@ -29,17 +29,17 @@ INSERT INTO lineage_entry (log_id, seq, ts_ms, id, kind, epoch, leaf_hash, key_i
 const FIND: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2 IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1"
+    " FROM lineage_entry WHERE id = $1 AND ($2 IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc <> 9 LIMIT 1"
 );
 const RECORDS: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL AND enc <> 9 ORDER BY seq LIMIT $3"
 );
 const STORED: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 

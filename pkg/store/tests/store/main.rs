@@ -9,6 +9,7 @@ mod labels;
 mod notices;
 mod postgres;
 mod records;
+mod roles;
 mod sqlite;
 mod support;
 mod trees;
