@@ -70,12 +70,12 @@ impl Outbox {
     /// Hands an entry over; dropped and counted where the queue is full.
     pub(crate) fn send(&self, entry: &Arc<Entry>, keys: &Arc<TenantKeys>, findable: Option<Findable>) {
         let weight = entry.weight() as u64;
-        if self.bytes.load(Ordering::Relaxed) + weight > QUEUE_BYTES {
-            return self.metrics.dropped("entries", 1);
-        }
-        match self.queue.try_send(Outgoing { entry: entry.clone(), keys: keys.clone(), findable }) {
-            Ok(()) => drop(self.bytes.fetch_add(weight, Ordering::Relaxed)),
-            Err(_) => self.metrics.dropped("entries", 1),
+        // Counted before the carrier can see it and count it out again, or the sum would pass below zero for a moment.
+        let queued = self.bytes.fetch_add(weight, Ordering::Relaxed);
+        let out = || Outgoing { entry: entry.clone(), keys: keys.clone(), findable };
+        if queued + weight > QUEUE_BYTES || self.queue.try_send(out()).is_err() {
+            self.bytes.fetch_sub(weight, Ordering::Relaxed);
+            self.metrics.dropped("entries", 1);
         }
     }
 }
