@@ -3,7 +3,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo demo-up demo-down build check check-deploy test soak bench static-table clean
+.PHONY: help demo demo-up demo-down drill build check check-deploy test soak bench static-table clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -31,11 +31,15 @@ check-deploy: ## Dockerfile and compose file, without an engine
 test: ## format, lints and all tests, against services that it starts and stops
 	@$(PYTHON) deploy/test.py
 
-soak: ## the long counts: more cases a property, the optional encoder, 20 kills under load, a million records verified
+drill: ## bad days under load: kills, Redis off, an old copy of Postgres; every kept receipt must be found (DRILL_OLD_BIN)
+	@$(PYTHON) deploy/drill.py
+
+soak: ## the long counts: more cases a property and crash states, 500 kills, the optional encoder, the drill, a million records verified
 	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --release
 	rm -rf target/soak-model
 	$(CARGO) run --release --locked -p signet -- model fetch --data target/soak-model
 	DEMO_KILLS=20 $(PYTHON) deploy/demo run
+	$(PYTHON) deploy/drill.py
 	$(PYTHON) deploy/verify_rate.py
 
 bench: ## micro-benchmarks, and a manifest of matched runs in loadtest/manifests

@@ -1,8 +1,8 @@
 """Measures the release build against the mock provider, beside the mock alone and the relay, and writes a manifest.
 
-Six gateways in turn: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
-leaves each millisecond; the same with as many questions as come; log on disk; log on disk with Redis and Postgres; log on
-disk with a provider over TLS that answers after 50 ms. Where there is a log on disk, every answer's receipt is held against
+Seven gateways in turn: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
+leaves each millisecond; the same with as many questions as come; log on disk; log on disk beside a second gateway with
+its log in memory; log on disk with Redis and Postgres; log on disk with a provider over TLS that answers after 50 ms. Where there is a log on disk, every answer's receipt is held against
 it afterwards. BENCH_REQUESTS is the number of requests a side, mode and concurrency (default 12000: shorter rounds measure
 wake-ups; a sixth of it where an answer takes its time).
 """
@@ -33,12 +33,15 @@ UNCAPPED = {"SIGNET_SEMANTIC__MAX_ENTRIES": "100000"}
 MODES = ["--mode", "json,hit,sse,sse-burst", "-c", "1,16,64,200"]
 SLOW = ["--mode", "json", "-c", "1,64"]
 PACED = ["--mode", "sse", "--chunk-ms", "1", "-c", "16,64"]
+PRICE = ["--mode", "json,hit", "-c", "1,64", "--rounds", "12"]
+AGAINST = "embedded, spool against memory"
 # name, stack, log, settings, flags of the load tool, requests, TLS towards the provider
 RUNS = (
     ("embedded, memory", "embedded", "memory", {}, MODES, REQUESTS, False),
     ("embedded, memory, an event each ms", "embedded", "memory", {}, PACED, REQUESTS // 6, False),
     ("embedded, memory, all questions kept", "embedded", "memory", UNCAPPED, SLOW, REQUESTS, False),
     ("embedded, spool", "embedded", "spool", {}, MODES, REQUESTS, False),
+    (AGAINST, "embedded", "spool", {}, PRICE, 4 * REQUESTS, False),
     ("Redis and Postgres, spool", "native", "spool", {}, MODES, REQUESTS, False),
     ("embedded, spool, provider at 50 ms over TLS", "embedded", "spool", {}, SLOW, REQUESTS // 6, True),
 )
@@ -71,6 +74,10 @@ def measure(name, mode, log, settings, flags, requests, tls, folder):
         trust = ["--ca", authority]
     try:
         stack.start(say)
+        if name == AGAINST:
+            stack.extra["SIGNET_LINEAGE__MODE"] = "memory"
+            stack.add_gateway("signet-2", {})
+            trust += ["--against", f"{stack.gateways[1].url}/v1"]
         return loaded(stack, log, ["-n", requests, *flags, *trust], folder)
     finally:
         stack.stop()

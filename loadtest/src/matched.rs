@@ -46,6 +46,9 @@ pub(crate) struct Flags {
     /// The gateway in front of that upstream.
     #[arg(long, value_name = "URL")]
     gateway: Option<String>,
+    /// A second gateway in front of it, for example with another setting: compared with the first within each round.
+    #[arg(long, value_name = "URL", requires = "gateway")]
+    against: Option<String>,
     /// `spawn` starts a relay in front of the upstream, `none` does without, or the URL of a running one.
     #[arg(long, value_name = "spawn|none|URL", default_value = "spawn")]
     relay: String,
@@ -164,6 +167,9 @@ fn sides(flags: &Flags) -> anyhow::Result<(Vec<Side>, Option<Relay>)> {
     if let Some(url) = &flags.gateway {
         sides.push(side("gateway", url)?);
     }
+    if let Some(url) = &flags.against {
+        sides.push(side("against", url)?);
+    }
     let relay = match flags.relay.as_str() {
         "none" => return Ok((sides, None)),
         "spawn" => Some(Relay::spawn(&sides[0].target.origin(), flags.ca.as_ref())?),
@@ -237,14 +243,20 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
         first += per_round;
     }
     let find = |name: &str| lanes.iter().find(|lane| lane.name == name);
-    let [direct, gateway, relay] = ["direct", "gateway", "relay"].map(|name| find(name).map(|lane| &lane.rounds[..]));
+    let rounds = |name| find(name).map(|lane| &lane.rounds[..]);
+    let compared = report::Sides {
+        direct: rounds("direct").context("the direct side is always there")?,
+        gateway: rounds("gateway"),
+        against: rounds("against"),
+        relay: rounds("relay"),
+    };
     Ok(Run {
         mode,
         concurrency,
         rps_target: flags.rps,
         requests: per_round * flags.rounds,
         rounds: flags.rounds,
-        deltas: Deltas::of(direct.context("the direct side is always there")?, gateway, relay),
+        deltas: Deltas::of(&compared),
         sides: sides.iter().filter_map(|side| find(side.name)).map(|lane| (lane.name, lane.total.summary())).collect(),
     })
 }

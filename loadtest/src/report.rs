@@ -86,9 +86,12 @@ pub(crate) struct Deltas {
     /// Microseconds over direct.
     pub(crate) gateway_added_p50_us: Option<f64>,
     pub(crate) relay_added_p50_us: Option<f64>,
+    /// Microseconds over the second gateway.
+    pub(crate) gateway_over_against_p50_us: Option<f64>,
     /// Throughput.
     pub(crate) gateway_to_direct: Option<f64>,
     pub(crate) gateway_to_relay: Option<f64>,
+    pub(crate) gateway_to_against: Option<f64>,
     pub(crate) relay_to_direct: Option<f64>,
 }
 
@@ -97,8 +100,18 @@ type Round = (f64, f64);
 type Rounds<'a> = &'a [Round];
 type Comparison = fn(&Round, &Round) -> f64;
 
+/// The rounds of those that took part.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sides<'a> {
+    pub(crate) direct: Rounds<'a>,
+    pub(crate) gateway: Option<Rounds<'a>>,
+    pub(crate) against: Option<Rounds<'a>>,
+    pub(crate) relay: Option<Rounds<'a>>,
+}
+
 impl Deltas {
-    pub(crate) fn of(direct: Rounds<'_>, gateway: Option<Rounds<'_>>, relay: Option<Rounds<'_>>) -> Self {
+    pub(crate) fn of(sides: &Sides<'_>) -> Self {
+        let &Sides { direct, gateway, against, relay } = sides;
         let over = |side: Option<Rounds<'_>>, base: Option<Rounds<'_>>, compare: Comparison| {
             let pairs = side?.iter().zip(base?);
             Some(median(pairs.map(|(side, base)| compare(side, base)).collect()))
@@ -108,8 +121,10 @@ impl Deltas {
         Self {
             gateway_added_p50_us: over(gateway, Some(direct), added),
             relay_added_p50_us: over(relay, Some(direct), added),
+            gateway_over_against_p50_us: over(gateway, against, added),
             gateway_to_direct: over(gateway, Some(direct), ratio),
             gateway_to_relay: over(gateway, relay, ratio),
+            gateway_to_against: over(gateway, against, ratio),
             relay_to_direct: over(relay, Some(direct), ratio),
         }
     }
@@ -134,14 +149,15 @@ pub(crate) fn print(run: &Run) -> io::Result<()> {
     for (name, side) in &run.sides {
         notes(&mut out, name, side)?;
     }
-    let Deltas { gateway_added_p50_us, relay_added_p50_us, gateway_to_direct, gateway_to_relay, relay_to_direct } =
-        run.deltas;
+    let deltas = &run.deltas;
     let values = [
-        ("added p50 us of the gateway ", gateway_added_p50_us),
-        ("added p50 us of the relay ", relay_added_p50_us),
-        ("throughput gateway/direct ", gateway_to_direct),
-        ("gateway/relay ", gateway_to_relay),
-        ("relay/direct ", relay_to_direct),
+        ("added p50 us of the gateway ", deltas.gateway_added_p50_us),
+        ("added p50 us of the relay ", deltas.relay_added_p50_us),
+        ("p50 us over the second gateway ", deltas.gateway_over_against_p50_us),
+        ("throughput gateway/direct ", deltas.gateway_to_direct),
+        ("gateway/relay ", deltas.gateway_to_relay),
+        ("gateway/second gateway ", deltas.gateway_to_against),
+        ("relay/direct ", deltas.relay_to_direct),
     ];
     let known: Vec<_> = values.iter().filter_map(|(name, value)| value.map(|v| format!("{name}{v:.2}"))).collect();
     writeln!(out, "medians over rounds: {}", known.join(", "))?;
@@ -199,7 +215,10 @@ mod tests {
     fn sides_are_compared_round_by_round() {
         let direct = [(100.0, 10.0), (200.0, 20.0), (50.0, 5.0)];
         let gateway = [(50.0, 30.0), (100.0, 40.0), (25.0, 25.0)];
-        let deltas = Deltas::of(&direct, Some(&gateway), None);
+        let against = [(100.0, 29.0), (200.0, 41.0), (50.0, 20.0)];
+        let sides = Sides { direct: &direct, gateway: Some(&gateway), against: Some(&against), relay: None };
+        let deltas = Deltas::of(&sides);
+        assert_eq!((deltas.gateway_over_against_p50_us, deltas.gateway_to_against), (Some(1.0), Some(0.5)));
         assert_eq!(deltas.gateway_to_direct, Some(0.5));
         assert_eq!(deltas.gateway_added_p50_us, Some(20.0));
         assert_eq!((deltas.gateway_to_relay, deltas.relay_to_direct), (None, None));

@@ -49,16 +49,17 @@ fn every_mode_is_measured_on_every_side_without_a_fault() {
     let mock = mock(Behaviour::default());
     let url = mock.base_url();
     let modes = ["--mode", "json,sse,sse-burst,hit", "-c", "1,3", "-n", "30", "--api-key", "sk-secret-key"];
-    let (output, figures) = matched(&[&["--direct", &url, "--gateway", &url], &modes[..]].concat());
+    let (output, figures) = matched(&[&["--direct", &url, "--gateway", &url, "--against", &url], &modes[..]].concat());
     assert!(output.status.success(), "{}", text(&output));
     let runs = figures["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 8);
     for run in runs {
-        for side in ["direct", "gateway", "relay"] {
+        for side in ["direct", "gateway", "against", "relay"] {
             assert_eq!(run["sides"][side]["ok"], 30, "{side} of {run}");
             assert_eq!(run["sides"][side]["rewritten"], 0);
         }
         assert!(run["deltas"]["gateway_to_relay"].as_f64() > Some(0.0));
+        assert!(run["deltas"]["gateway_to_against"].as_f64() > Some(0.0));
         let gap = &run["sides"]["direct"]["gap_us"];
         match run["mode"].as_str().expect("a mode") {
             "sse" => assert!(gap["p50"].as_f64() > Some(0.0)),

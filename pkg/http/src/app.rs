@@ -179,6 +179,7 @@ async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply
 }
 
 fn response(reply: Reply) -> Response {
+    let reply = reply.digested();
     let mut response = Response::new(Body::new(Edge::from(reply.body)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = reply.headers;

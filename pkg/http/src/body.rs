@@ -117,11 +117,7 @@ impl From<ReplyBody> for Edge {
             ReplyBody::Whole(bytes) => Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
             ReplyBody::Live(live) => Self::Live(live),
             ReplyBody::Poured(poured) => Self::Poured(poured),
-            ReplyBody::Replay { bytes, receipt } => {
-                let name = http::HeaderName::from_static("lineage-receipt");
-                let trailers = receipt.map(|value| HeaderMap::from_iter([(name, value)]));
-                Self::Replay { bytes: Some(bytes), trailers }
-            }
+            ReplyBody::Replay { bytes, trailers } => Self::Replay { bytes: Some(bytes), trailers },
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::exchange::{Ending, Exchange, Sent, operations};
 use crate::fault::Fault;
 use crate::fill::Filling;
 use crate::head::{BodyFault, Head};
+use crate::in_band::InBand;
 use crate::landing::{self, Call, Judged, Landed, Whole};
 use crate::live::{Course, Live};
 use crate::pipeline::{Pipeline, RouteRules};
@@ -67,10 +68,11 @@ impl Pipeline {
         let plan = self.plan(exchange, head, request.model(), *request.shape(), request.last_text())?;
         let question = if plan.rules.mode == Mode::Off { Err("off") } else { request.semantic_candidate() };
         let plan = Plan { question, ..plan };
+        let form = (request.include_usage(), plan.controls.in_band);
         let miss = match self.lookup(exchange, &plan).await {
-            Lookup::Exact(entry) => return self.replay(exchange, head, &entry, None, request.include_usage()),
+            Lookup::Exact(entry) => return self.replay(exchange, head, &entry, None, form),
             Lookup::Semantic(entry, decision) => {
-                return self.replay(exchange, head, &entry, Some(&decision), request.include_usage());
+                return self.replay(exchange, head, &entry, Some(&decision), form);
             }
             Lookup::Miss(miss) => miss,
         };
@@ -87,7 +89,7 @@ impl Pipeline {
         exchange.forwarded_body(&body, &(call.body)(&call.route.targets[0]));
         if stream {
             let usage_wanted = usage_wanted || !ask_usage;
-            return self.stream(exchange, head, call, filling, (n, usage_wanted)).await;
+            return self.stream(exchange, head, call, filling, (n, usage_wanted, plan.controls.in_band)).await;
         }
         let judge = move |whole: &Whole| Judged::chat(whole, n);
         self.whole(exchange, head, &plan, call, filling, &judge).await
@@ -120,7 +122,7 @@ impl Pipeline {
         let plan = self.plan(exchange, head, request.model(), *request.shape(), "")?;
         let miss = match self.lookup(exchange, &plan).await {
             Lookup::Exact(entry) | Lookup::Semantic(entry, _) => {
-                return self.replay(exchange, head, &entry, None, false);
+                return self.replay(exchange, head, &entry, None, (false, InBand::Nothing));
             }
             Lookup::Miss(miss) => miss,
         };
@@ -267,7 +269,7 @@ impl Pipeline {
         head: &Head,
         entry: &Entry,
         decision: Option<&Decision>,
-        include_usage: bool,
+        (include_usage, in_band): (bool, InBand),
     ) -> Result<Reply, Fault> {
         let now_ms = self.parts.clock.now_ms();
         let hit = Hit {
@@ -299,11 +301,7 @@ impl Pipeline {
         })?;
         reply::receipt(&mut headers, attested.as_ref());
         if stream {
-            let receipt = headers.get(names::LINEAGE_RECEIPT).filter(|_| head.takes_trailers).cloned();
-            if receipt.is_some() {
-                reply::fixed(&mut headers, http::header::TRAILER, "lineage-receipt");
-            }
-            return Ok(Reply { status: 200, headers, body: ReplyBody::Replay { bytes: rendered.bytes, receipt } });
+            return Ok(reply::replayed(headers, (rendered.bytes, in_band), head, attested.as_ref()));
         }
         reply::fixed(&mut headers, http::header::CONTENT_TYPE, "application/json");
         Ok(Reply { status: 200, headers, body: ReplyBody::Whole(rendered.bytes) })
@@ -363,7 +361,7 @@ impl Pipeline {
         head: &Head,
         call: Call,
         filling: Option<Filling>,
-        (choices, usage_wanted): (u32, bool),
+        (choices, usage_wanted, in_band): (u32, bool, InBand),
     ) -> Result<Reply, Fault> {
         let started = Instant::now();
         self.open(exchange)?;
@@ -396,7 +394,7 @@ impl Pipeline {
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, false));
         reply::set(&mut headers, names::ATTEMPTS, &sent.attempts.len().to_string());
         if head.takes_trailers {
-            reply::fixed(&mut headers, http::header::TRAILER, "lineage-receipt");
+            reply::announce_trailers(&mut headers);
         }
         let course = Course {
             pipeline: self.clone(),
@@ -405,6 +403,7 @@ impl Pipeline {
             usage_wanted,
             filling,
             takes_trailers: head.takes_trailers,
+            in_band,
             started,
         };
         let live = Live::new(exchange.hand_over(), sent.reply.body, course);
@@ -446,13 +445,14 @@ const NEUTRAL_HEADERS: [&str; 18] = [
 const NEUTRAL_PREFIXES: [&str; 2] = ["x-stainless-", "sec-"];
 
 /// Headers of nearly every request that never reach the provider; a request with none but these needs no closer look.
-const UNSENT_HEADERS: [&str; 12] = [
+const UNSENT_HEADERS: [&str; 13] = [
     "accept-encoding",
     "authorization",
     "cache-control",
     "connection",
     "content-length",
     "host",
+    "lineage-want",
     "te",
     "x-cache-mode",
     "x-cache-namespace",

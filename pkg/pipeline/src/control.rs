@@ -1,7 +1,8 @@
-//! What a caller may ask of the cache, by request header. A value that cannot be read is the caller's fault, never
+//! What a caller may ask of the cache and of the answer's form, by request header. A value that cannot be read is the caller's fault, never
 //! silently ignored: `no-stroe` must not store.
 
 use crate::fault::Fault;
+use crate::in_band::InBand;
 use crate::pipeline::RouteRules;
 use http::HeaderMap;
 use signet_cache::{Mode, ReadPolicy};
@@ -35,6 +36,8 @@ pub(crate) struct Controls {
     pub(crate) similarity_min: Option<f32>,
     /// Separates the caller's own caches.
     pub(crate) namespace: String,
+    /// Tells the receipt inside a stream.
+    pub(crate) in_band: InBand,
 }
 
 const NAMESPACE_MAX: usize = 128;
@@ -53,6 +56,7 @@ impl Controls {
             ttl: one(headers, "x-cache-ttl")?.map(seconds("X-Cache-TTL")).transpose()?,
             similarity_min: one(headers, "x-cache-similarity-min")?.map(similarity).transpose()?,
             namespace: one(headers, "x-cache-namespace")?.map(namespace).transpose()?.unwrap_or_default(),
+            in_band: one(headers, "lineage-want")?.map(in_band).transpose()?.unwrap_or_default(),
         };
         controls.directives(headers)?;
         match one(headers, "x-cache-mode")? {
@@ -136,6 +140,10 @@ fn namespace(text: &str) -> Result<String, Fault> {
     good.then(|| text.to_owned()).ok_or_else(|| bad("X-Cache-Namespace", "has up to 128 visible ASCII characters"))
 }
 
+fn in_band(text: &str) -> Result<InBand, Fault> {
+    text.parse().map_err(|()| bad("Lineage-Want", "is sse-event or sse-comment"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +205,8 @@ mod tests {
             ("cache-control", "max-age=soon"),
             ("cache-control", "max-age"),
             ("x-cache-namespace", "a b"),
+            ("lineage-want", "sse"),
+            ("lineage-want", ""),
         ] {
             assert!(matches!(read(&[(name, value)]), Err(Fault::Invalid { .. })), "{name}: {value}");
         }

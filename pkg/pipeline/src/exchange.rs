@@ -291,14 +291,16 @@ impl State {
         let voice = self.recorder.voice();
         let total = self.received.elapsed();
         let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
-        let completed_ms = self.received_ms + total_us / 1000;
+        // From its end backwards, so that a clock that was set meanwhile does not stretch it.
+        let completed_ms = self.recorder.now_ms();
+        let received_ms = completed_ms.saturating_sub(total_us / 1000);
         Draft {
             kind: Kind::Request,
             id: self.id,
             trace_id: self.trace_id.take(),
             time: Times {
-                received_ms: self.received_ms,
-                first_byte_ms: self.first_byte_ms,
+                received_ms,
+                first_byte_ms: self.first_byte_ms.map(|at| at.clamp(received_ms, completed_ms)),
                 completed_ms,
                 upstream_ttfb_us: self.ttfb.map(|ttfb| u64::try_from(ttfb.as_micros()).unwrap_or(u64::MAX)),
                 total_us,

@@ -11,6 +11,7 @@ mod fault;
 mod fill;
 mod flight;
 mod head;
+mod in_band;
 mod judge;
 mod landing;
 mod live;

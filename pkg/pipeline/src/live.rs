@@ -7,14 +7,16 @@
 use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::{Fault, is_timeout};
 use crate::fill::Filling;
+use crate::in_band::InBand;
 use crate::landing::{Judged, source, usage_facts};
 use crate::pipeline::Pipeline;
 use crate::recorder::Attested;
+use crate::reply;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame};
+use sha2::{Digest, Sha256};
 use signet_lineage::{CommitmentHasher, Forwarded, Outcome};
 use signet_openai::sse::{Kind, Run, Splitter, events};
 use signet_openai::{Accumulator, Answer, ErrorBody};
@@ -49,6 +51,7 @@ pub(crate) struct Course {
     pub(crate) usage_wanted: bool,
     pub(crate) filling: Option<Filling>,
     pub(crate) takes_trailers: bool,
+    pub(crate) in_band: InBand,
     pub(crate) started: Instant,
 }
 
@@ -79,7 +82,9 @@ pub struct Live {
     bytes: u64,
     chunks: u64,
     out: VecDeque<Bytes>,
-    trailers: Option<HeaderMap>,
+    /// What has been sent, for a caller that takes trailers and an answer that is not broken.
+    digest: Option<Sha256>,
+    attested: Option<Attested>,
     stage: Stage,
 }
 
@@ -97,6 +102,7 @@ impl Live {
             accumulator: Some(Accumulator::new(course.choices)),
             exchange,
             upstream: Some(upstream),
+            digest: course.takes_trailers.then(Sha256::new),
             course,
             sent,
             came: None,
@@ -104,7 +110,7 @@ impl Live {
             bytes: 0,
             chunks: 0,
             out: VecDeque::new(),
-            trailers: None,
+            attested: None,
             stage: Stage::Flowing,
         }
     }
@@ -219,7 +225,8 @@ impl Live {
                         pipeline.fill(&keys, filling, stored, judged.semantic, source);
                     }
                 }
-                self.trailers = attested.filter(|_| self.course.takes_trailers).and_then(|a| trailers(&a));
+                let held = held.map(|last| self.course.in_band.before(last, attested.as_ref()));
+                self.attested = attested;
                 if pipeline.parts.recorder.waits() {
                     let recorder = pipeline.parts.recorder.clone();
                     self.stage = Stage::Settling(async move { recorder.settled().await }.boxed(), held);
@@ -258,7 +265,7 @@ impl Live {
     fn report(&mut self, message: &str, code: &str) {
         let body = ErrorBody { message, kind: "upstream_error", param: None, code: Some(code) };
         self.add(body.to_event(), 1);
-        self.upstream = None;
+        (self.upstream, self.digest) = (None, None);
         self.stage = Stage::Broken;
     }
 
@@ -325,11 +332,6 @@ impl Live {
     }
 }
 
-pub(crate) fn trailers(attested: &Attested) -> Option<HeaderMap> {
-    let value = HeaderValue::from_str(&attested.receipt).ok()?;
-    Some(HeaderMap::from_iter([(HeaderName::from_static("lineage-receipt"), value)]))
-}
-
 impl Drop for Live {
     /// The caller left, or the handler was torn down: the record says how far the answer came.
     fn drop(&mut self) {
@@ -350,6 +352,9 @@ impl Body for Live {
         let live = self.get_mut();
         loop {
             if let Some(bytes) = live.out.pop_front() {
+                if let Some(digest) = live.digest.as_mut() {
+                    digest.update(&bytes);
+                }
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             match &live.stage {
@@ -367,7 +372,10 @@ impl Body for Live {
                     live.stage = Stage::Over;
                     return Poll::Ready(Some(Err(Cut)));
                 }
-                Stage::Over => return Poll::Ready(live.trailers.take().map(|trailers| Ok(Frame::trailers(trailers)))),
+                Stage::Over => {
+                    let trailers = live.digest.take().map(|sent| reply::trailers(live.attested.as_ref(), sent));
+                    return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
+                }
             }
         }
     }

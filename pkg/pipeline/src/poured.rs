@@ -7,7 +7,7 @@ use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::{Fault, is_timeout};
 use crate::head::Head;
 use crate::landing::{Landed, Large};
-use crate::live::{Cut, trailers};
+use crate::live::Cut;
 use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::Attested;
 use crate::reply::{self, Reply, ReplyBody, names};
@@ -16,6 +16,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use http_body::{Body, Frame};
+use sha2::{Digest, Sha256};
 use signet_lineage::{CommitmentHasher, Outcome};
 use signet_provider::{UpstreamBody, UpstreamError};
 use signet_types::ProviderName;
@@ -41,7 +42,8 @@ pub struct Poured {
     sent: CommitmentHasher,
     bytes: u64,
     chunks: u64,
-    takes_trailers: bool,
+    /// What has been sent, for a caller that takes trailers.
+    digest: Option<Sha256>,
     trailers: Option<HeaderMap>,
     /// When the answer's head was sent on, and how long the provider had had the request by then.
     since: (Instant, Duration),
@@ -73,7 +75,7 @@ impl Pipeline {
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, false));
         reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
         if head.takes_trailers {
-            reply::fixed(&mut headers, http::header::TRAILER, "lineage-receipt");
+            reply::announce_trailers(&mut headers);
         }
         let sent = exchange.opening().commitment_key("response").hasher();
         let poured = Poured {
@@ -88,7 +90,7 @@ impl Pipeline {
             sent,
             bytes: 0,
             chunks: 0,
-            takes_trailers: head.takes_trailers,
+            digest: head.takes_trailers.then(Sha256::new),
             trailers: None,
             since: (Instant::now(), landed.total),
         };
@@ -107,6 +109,9 @@ impl Poured {
     /// Notes a piece that goes out.
     fn count(&mut self, piece: &[u8]) {
         self.sent.update(piece);
+        if let Some(digest) = self.digest.as_mut() {
+            digest.update(piece);
+        }
         self.bytes += piece.len() as u64;
         self.chunks += 1;
     }
@@ -119,7 +124,7 @@ impl Poured {
         let outcome = if self.status < 400 { Outcome::Complete } else { Outcome::UpstreamError };
         match self.attest(outcome) {
             Ok(attested) => {
-                self.trailers = attested.filter(|_| self.takes_trailers).and_then(|attested| trailers(&attested));
+                self.trailers = self.digest.take().map(|sent| reply::trailers(attested.as_ref(), sent));
                 let recorder = self.pipeline.parts.recorder.clone();
                 (self.held, self.settling) = (Some(last), Some(async move { recorder.settled().await }.boxed()));
                 Ok(())

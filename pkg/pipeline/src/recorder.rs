@@ -20,6 +20,9 @@ const ROOM: u64 = 8 << 10;
 /// Longest wait for the disk or the database in the modes that wait for them. One that is away for longer refuses answers.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
+/// By how much the wall clock may leave the monotonic one before a record says so.
+const JUMP_MS: u64 = 2_000;
+
 /// What an acknowledged record has survived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
@@ -63,6 +66,11 @@ pub struct Recorder {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     unrecorded: AtomicU64,
+    /// The latest time that was signed, in milliseconds since the Unix epoch.
+    latest_ms: AtomicU64,
+    /// Where the wall clock (ms) and the monotonic one (ns) stood together. On Linux both are slewed alike, so only a step
+    /// or a sleep of the machine parts them.
+    together: Mutex<(u64, u64)>,
     denials: Mutex<Fold>,
 }
 
@@ -90,8 +98,9 @@ impl Recorder {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (unrecorded, denials) = (AtomicU64::new(0), Mutex::default());
-        Self { log, signer, voice, clock, metrics, unrecorded, denials }
+        let (unrecorded, latest_ms, denials) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
+        let together = Mutex::new((clock.now_ms(), clock.mono_ns()));
+        Self { log, signer, voice, clock, metrics, unrecorded, latest_ms, together, denials }
     }
 
     /// The log.
@@ -236,8 +245,9 @@ impl Recorder {
         Some(folded.id)
     }
 
-    /// Writes what is due: the fold of a second that has passed, and the gap that a full log left.
+    /// Writes what is due: a jump of the clock, the fold of a second that has passed, and the gap that a full log left.
     pub fn tick(&self) {
+        self.write_jump();
         let now_ms = self.clock.now_ms();
         let due = {
             let mut fold = self.denials.lock();
@@ -262,6 +272,26 @@ impl Recorder {
         self.write(&Draft::denials(&stamp, &denials));
     }
 
+    /// A jump starts the signed times anew: one into the far future would hold them there for good.
+    fn write_jump(&self) {
+        let (wall_ms, mono_ns) = (self.clock.now_ms(), self.clock.mono_ns());
+        let mut together = self.together.lock();
+        let due_ms = together.0.saturating_add(mono_ns.saturating_sub(together.1) / 1_000_000);
+        if wall_ms.abs_diff(due_ms) <= JUMP_MS {
+            return;
+        }
+        self.latest_ms.store(wall_ms, Ordering::Relaxed);
+        if self.write(&Draft::clock(&self.stamp(), due_ms, wall_ms)) {
+            *together = (wall_ms, mono_ns);
+        }
+    }
+
+    /// The time to sign now: never before one that was signed, but behind a record of a jump.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let now_ms = self.clock.now_ms();
+        self.latest_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms)
+    }
+
     fn write_gap(&self) {
         let missed = self.unrecorded.swap(0, Ordering::Relaxed);
         if missed > 0 && !self.write(&Draft::unrecorded(&self.stamp(), missed, "log_full")) {
@@ -271,7 +301,7 @@ impl Recorder {
 
     /// Id, time and speaker of a control record written now.
     pub fn stamp(&self) -> ControlStamp {
-        let at_ms = self.clock.now_ms();
+        let at_ms = self.now_ms();
         ControlStamp { id: LineageId::generate(at_ms), at_ms, gateway: self.voice.gateway.clone() }
     }
 
@@ -290,5 +320,90 @@ impl Recorder {
             tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
         }
         written.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use signet_spool::MemoryLog;
+    use signet_types::{LogId, ManualClock};
+
+    const NOON_MS: u64 = 1_800_000_000_000;
+    const DAY_MS: u64 = 86_400_000;
+
+    fn recorder() -> (Arc<ManualClock>, Recorder) {
+        let clock = Arc::new(ManualClock::at(NOON_MS));
+        let gateway = Arc::new(Gateway {
+            version: "1".to_owned(),
+            instance: "a".to_owned(),
+            config_sha256: [0; 32],
+            durability: "memory".to_owned(),
+        });
+        let voice = Voice { origin: "o.example".to_owned(), gateway, durability: Durability::Written, degrade: false };
+        let log = Arc::new(MemoryLog::new(LogId::from_bytes([7; 16]), 1 << 20));
+        (clock.clone(), Recorder::new(log, Signer::generate(), voice, clock, Arc::new(Metrics::new())))
+    }
+
+    fn statements(recorder: &Recorder) -> Vec<Value> {
+        let records = recorder.log().read_from(0, 100, 1 << 20).expect("the log can be read");
+        records
+            .iter()
+            .map(|record| serde_json::from_slice::<Value>(&record.payload).expect("JSON")["predicate"].take())
+            .collect()
+    }
+
+    #[test]
+    fn a_jump_of_the_wall_clock_is_signed_once_in_either_direction() {
+        let (clock, recorder) = recorder();
+        let mut expected = Vec::new();
+        for jumped_ms in [NOON_MS - DAY_MS, NOON_MS + 3650 * DAY_MS, NOON_MS + 5_000] {
+            let before_ms = clock.now_ms() + 1_000;
+            clock.advance(Duration::from_secs(1));
+            recorder.tick();
+            clock.set_wall_ms(jumped_ms);
+            recorder.tick();
+            recorder.tick();
+            expected.push((before_ms, jumped_ms));
+        }
+        let told: Vec<_> = statements(&recorder)
+            .iter()
+            .map(|statement| {
+                assert_eq!(statement["kind"], "clock");
+                assert_eq!(statement["time"]["received_ms"], statement["control"]["after_ms"]);
+                let ms = |name: &str| statement["control"][name].as_u64().expect("a time");
+                (ms("before_ms"), ms("after_ms"))
+            })
+            .collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_clock_that_keeps_pace_within_two_seconds_is_not_worth_a_record() {
+        let (clock, recorder) = recorder();
+        for at_ms in [NOON_MS + 2_000, NOON_MS, NOON_MS - 2_000] {
+            clock.set_wall_ms(at_ms);
+            recorder.tick();
+        }
+        clock.set_wall_ms(NOON_MS);
+        clock.advance(Duration::from_hours(900));
+        recorder.tick();
+        assert!(statements(&recorder).is_empty());
+        clock.set_wall_ms(clock.now_ms() + 2_001);
+        recorder.tick();
+        assert_eq!(statements(&recorder).len(), 1);
+    }
+
+    #[test]
+    fn signed_times_go_back_only_behind_a_record_that_says_so() {
+        let (clock, recorder) = recorder();
+        assert_eq!(recorder.stamp().at_ms, NOON_MS);
+        clock.set_wall_ms(NOON_MS - DAY_MS);
+        assert_eq!(recorder.stamp().at_ms, NOON_MS);
+        recorder.tick();
+        assert_eq!(recorder.stamp().at_ms, NOON_MS - DAY_MS);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(recorder.stamp().at_ms, NOON_MS - DAY_MS + 1_000);
     }
 }

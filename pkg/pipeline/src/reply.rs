@@ -2,13 +2,17 @@
 
 use crate::exchange::State;
 use crate::head::Head;
+use crate::in_band::InBand;
 use crate::live::Live;
 use crate::pipeline::Face;
 use crate::poured::Poured;
 use crate::recorder::Attested;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
 use signet_types::LineageId;
 use std::time::Duration;
 
@@ -31,6 +35,35 @@ impl Reply {
         refusal(&mut headers, head, &face);
         Self { status: face.status, headers, body: ReplyBody::Whole(face.body) }
     }
+
+    /// With the `Content-Digest` of a whole body. That of a stream is known at its end: it is a trailer.
+    #[must_use]
+    pub fn digested(mut self) -> Self {
+        if let ReplyBody::Whole(body) = &self.body {
+            self.headers.insert(names::CONTENT_DIGEST, content_digest(Sha256::new_with_prefix(body)));
+        }
+        self
+    }
+}
+
+/// `Content-Digest` (RFC 9530 §2) of what is sent. The record's commitment cannot give it: a secret stands before
+/// the body in its hash.
+fn content_digest(sent: Sha256) -> HeaderValue {
+    let text = format!("sha-256=:{}:", STANDARD.encode(sent.finalize()));
+    HeaderValue::from_str(&text).expect("base64 is visible ASCII")
+}
+
+/// Names what [`trailers`] will bring.
+pub(crate) fn announce_trailers(headers: &mut HeaderMap) {
+    fixed(headers, TRAILER, "lineage-receipt, content-digest");
+}
+
+/// What follows the body `sent`: the receipt, where a record was written, and the digest.
+pub(crate) fn trailers(attested: Option<&Attested>, sent: Sha256) -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(2);
+    receipt(&mut trailers, attested);
+    trailers.insert(names::CONTENT_DIGEST, content_digest(sent));
+    trailers
 }
 
 /// An answer's body.
@@ -42,12 +75,12 @@ pub enum ReplyBody {
     Live(Box<Live>),
     /// As it comes, too large to be held; its record is written at its end.
     Poured(Box<Poured>),
-    /// A stream at hand, whose receipt may follow as a trailer too.
+    /// A stream at hand.
     Replay {
         /// All events.
         bytes: Bytes,
-        /// The value of the `lineage-receipt` trailer.
-        receipt: Option<HeaderValue>,
+        /// What follows them, for a caller that takes trailers.
+        trailers: Option<HeaderMap>,
     },
 }
 
@@ -61,6 +94,7 @@ pub(crate) mod names {
     pub(crate) const LINEAGE_ID: HeaderName = HeaderName::from_static("lineage-id");
     pub(crate) const LINEAGE_RECEIPT: HeaderName = HeaderName::from_static("lineage-receipt");
     pub(crate) const LINEAGE_OPENING: HeaderName = HeaderName::from_static("lineage-opening");
+    pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
     pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
     pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
     pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-signet-attempts");
@@ -126,6 +160,21 @@ pub(crate) fn receipt(headers: &mut HeaderMap, attested: Option<&Attested>) {
     if let Some(attested) = attested {
         set(headers, names::LINEAGE_RECEIPT, &attested.receipt);
     }
+}
+
+/// A stored answer as a stream, behind its record.
+pub(crate) fn replayed(
+    mut headers: HeaderMap,
+    (events, in_band): (Bytes, InBand),
+    head: &Head,
+    attested: Option<&Attested>,
+) -> Reply {
+    let bytes = in_band.within(events, attested);
+    let trailers = head.takes_trailers.then(|| trailers(attested, Sha256::new_with_prefix(&bytes)));
+    if trailers.is_some() {
+        announce_trailers(&mut headers);
+    }
+    Reply { status: 200, headers, body: ReplyBody::Replay { bytes, trailers } }
 }
 
 /// What stands on a hit (RFC 9211 §2).

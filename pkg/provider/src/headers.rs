@@ -28,7 +28,7 @@ impl RequestHeaders {
 ///
 /// Taken out: hop-by-hop fields and those that Connection names, Host, Content-Length, Content-Encoding and digests
 /// (they are set anew for the body that is really sent), Accept-Encoding (the gateway reads what comes back), Expect (the
-/// body has been received), every credential and Cookie, the caching wishes meant for us, and the client addresses that
+/// body has been received), every credential and Cookie, the wishes meant for us, and the client addresses that
 /// proxies before us noted. `traceparent` passes unchanged.
 pub fn filter_request_headers(caller: &HeaderMap) -> RequestHeaders {
     let named = named_by_connection(caller);
@@ -76,7 +76,7 @@ fn is_not_for_a_provider(name: &HeaderName) -> bool {
         || matches!(name, "host" | "expect" | "accept-encoding" | "cache-control" | "pragma")
         || matches!(name, "authorization" | "cookie" | "x-api-key" | "api-key" | "x-goog-api-key")
         || matches!(name, "forwarded" | "x-real-ip" | "via")
-        || ["x-cache-", "x-forwarded-"].iter().any(|prefix| name.starts_with(prefix))
+        || ["x-cache-", "x-forwarded-", "lineage-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn is_not_for_a_caller(name: &HeaderName) -> bool {
@@ -137,6 +137,7 @@ mod tests {
             ("http2-settings", "AAMAAABkAAQ"),
             ("idempotency-key", "abc"),
             ("keep-alive", "timeout=5"),
+            ("lineage-want", "sse-event"),
             ("openai-organization", "org-1"),
             ("pragma", "no-cache"),
             ("proxy-authorization", "Basic eA=="),

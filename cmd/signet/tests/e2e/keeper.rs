@@ -37,6 +37,10 @@ impl Keeper {
         self.receipts.push(receipt);
     }
 
+    pub(crate) fn keep_all(&mut self, receipts: impl Iterator<Item = String>) {
+        self.receipts.extend(receipts);
+    }
+
     pub(crate) fn kept(&self) -> usize {
         self.receipts.len()
     }

@@ -27,6 +27,7 @@ mod postgres;
 mod process;
 mod providers;
 mod questions;
+mod receipts;
 mod recovery;
 mod redis;
 mod regression;

@@ -104,7 +104,77 @@ fn serve(files: &SimFiles, told: &mut Vec<LineageId>) -> Result<(), LogFault> {
     Ok(())
 }
 
+/// A process's end: after so many file calls, and, if the machine's power goes with it, which unsynced sectors are lost.
+#[derive(Debug, Clone)]
+struct Death {
+    at: u64,
+    lost: Option<u64>,
+}
+
+impl Death {
+    fn any() -> impl Strategy<Value = Self> {
+        (any::<u64>(), any::<Option<u64>>()).prop_map(|(at, lost)| Self { at, lost })
+    }
+
+    /// What the next process finds.
+    fn leaves(&self, files: &SimFiles) -> SimFiles {
+        let Some(lost) = self.lost else { return files.after_crash() };
+        files.after_power_loss(|file, sector| {
+            let mixed = lost ^ (file as u64 * 0x9e37_79b9 + sector as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 63 == 0
+        })
+    }
+}
+
+/// A process that takes the log up: it ends what it finds open and answers one request of its own.
+fn take_up(files: &SimFiles, n: u64, told: &mut Vec<LineageId>) -> Result<(), LogFault> {
+    let (log, found) = try_open(files, None).map_err(|fault| LogFault::Failed(fault.to_string()))?;
+    for (opened, _) in found.orphans {
+        let id = opened.id;
+        log.close(Some(opened), &mut |at| record(id, at))?;
+    }
+    let opened = log.open(id(n), b"facts")?;
+    close(&log, Some(opened), n)?;
+    log.sync()?;
+    told.extend(synced(&log, log.mark()).is_ready().then(|| id(n)));
+    Ok(())
+}
+
+/// More than a recovery makes; a death behind its end comes after it.
+const RECOVERY_CALLS: u64 = 48;
+
 proptest! {
+    /// As often as it likes, within recoveries too. PROPTEST_CASES says how many such lives are tried, each of up to four deaths;
+    /// one that fails is printed and kept.
+    #[test]
+    fn what_was_acknowledged_survives_deaths_and_power_cuts_within_recoveries_too(
+        first in Death::any(),
+        later in prop::collection::vec(Death::any(), 0..4),
+    ) {
+        let whole = {
+            let files = SimFiles::new();
+            serve(&files, &mut Vec::new()).expect("no fault");
+            files.calls()
+        };
+        let mut files = SimFiles::new();
+        files.crash_at(first.at % whole);
+        let mut told = Vec::new();
+        drop(serve(&files, &mut told));
+        files = first.leaves(&files);
+        for (death, n) in later.iter().zip(1_000..) {
+            files.crash_at(death.at % RECOVERY_CALLS);
+            drop(take_up(&files, n, &mut told));
+            files = death.leaves(&files);
+        }
+        let (log, found) = open(&files);
+        let kept = ids(&read_all(&log, 0));
+        for id in told {
+            prop_assert_eq!(kept.iter().filter(|kept| **kept == id).count(), 1, "{} was acknowledged", id);
+        }
+        let missing: u64 = found.gaps.iter().map(|gap| gap.last_seq - gap.first_seq + 1).sum();
+        prop_assert_eq!(kept.len() as u64 + missing, found.next_seq);
+    }
+
     /// Unsynced sectors are kept or lost one by one, whatever the order in which they were written.
     #[test]
     fn what_waited_for_its_mark_survives_a_power_cut_at_any_moment(at in any::<u64>(), lost in any::<u64>()) {
@@ -117,11 +187,7 @@ proptest! {
         files.crash_at(at % whole);
         let mut told = Vec::new();
         drop(serve(&files, &mut told));
-        let keep = |file: usize, sector: usize| {
-            let mixed = lost ^ (file as u64 * 0x9e37_79b9 + sector as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 63 == 0
-        };
-        let (log, found) = open(&files.after_power_loss(keep));
+        let (log, found) = open(&Death { at, lost: Some(lost) }.leaves(&files));
         let kept = ids(&read_all(&log, 0));
         for id in told {
             prop_assert!(kept.contains(&id), "{} was acknowledged", id);
