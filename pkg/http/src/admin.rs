@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use signet_cache::{Counts, RouteView, Tier, Withdrawal};
-use signet_pipeline::Fault;
+use signet_pipeline::{Fault, Rotated, Rotation};
 use signet_types::{LineageId, Secret, TenantId};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -28,6 +28,8 @@ pub struct AdminConfig {
     /// Host names that may stand in the Host header, without port; empty: any. A page in an operator's browser must not reach this
     /// listener under a name of its own (DNS rebinding).
     pub hosts: Vec<String>,
+    /// Rotates the key that signs records; none where it cannot be rotated.
+    pub rotation: Option<Arc<Rotation>>,
 }
 
 #[derive(Clone)]
@@ -112,6 +114,25 @@ struct Erased {
     keys: u64,
 }
 
+/// A rotation of the key that signs records.
+#[derive(Serialize)]
+struct Turned {
+    log: String,
+    /// The record that says so; the new key signs behind it.
+    seq: u64,
+    old_key: String,
+    new_key: String,
+    /// The new key, to be pinned.
+    pem: String,
+}
+
+impl From<Rotated> for Turned {
+    fn from(Rotated { record, old, key }: Rotated) -> Self {
+        let (old_key, new_key) = (old.key_id_text(), key.key_id_text());
+        Self { log: record.log.to_string(), seq: record.seq, old_key, new_key, pem: key.to_pem() }
+    }
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SemanticSwitch {
@@ -135,6 +156,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/semantic", put(switch_semantic))
         .route("/admin/v1/tenants/{tenant}", delete(erase))
         .route("/admin/v1/semantic/reset", post(reset_trust))
+        .route("/admin/v1/lineage/keys/rotate", post(rotate))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     Router::new()
@@ -251,6 +273,17 @@ async fn reset_trust(State(admin): State<Admin>, body: Bytes) -> Response {
     };
     let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
     done(pipeline.reset_trust(&asked.model).await.map(|()| asked))
+}
+
+async fn rotate(State(admin): State<Admin>) -> Response {
+    let Some(rotation) = &admin.config.rotation else {
+        let help = "a log in memory begins anew with each start: put another key in its file and restart\n";
+        return (StatusCode::CONFLICT, help).into_response();
+    };
+    match rotation.rotate().await {
+        Ok(rotated) => Json(Turned::from(rotated)).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
 }
 
 /// The order in a body, or its refusal.

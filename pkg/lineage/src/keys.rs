@@ -126,6 +126,11 @@ impl PublicKey {
         Sha256::new().chain_update(SPKI_HEAD).chain_update(self.0).finalize().into()
     }
 
+    /// The key id in hexadecimal, as envelopes and files of pinned keys name it.
+    pub fn key_id_text(&self) -> String {
+        hex::text(&self.key_id())
+    }
+
     /// The key in PEM, with a line end.
     pub fn to_pem(&self) -> String {
         let der = [SPKI_HEAD.as_slice(), &self.0].concat();

@@ -22,8 +22,10 @@ mod recorder;
 mod records;
 mod refill;
 mod reply;
+mod rotate;
 mod sample;
 mod ship;
+mod signing;
 mod tree;
 mod tree_files;
 mod withdraw;
@@ -42,6 +44,7 @@ pub use questions::{AskedQuestion, Line, Matched, QuestionDraw, QuestionFiles, Q
 pub use recorder::{Attested, Durability, Recorder, Voice};
 pub use refill::Refill;
 pub use reply::{Reply, ReplyBody};
+pub use rotate::{KeyPlace, RotateFault, Rotated, Rotation};
 pub use sample::{LabelFollower, Labeller, Sampler, Sampling};
 pub use ship::{Hole, ShipEnd, Shipper};
 pub use tree::{TreeParts, TreeView, ViewFault};

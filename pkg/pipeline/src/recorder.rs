@@ -1,8 +1,11 @@
 //! Writes records: what was drafted is signed at its place in the log, under the log's own lock.
 
 use crate::fault::Fault;
+use crate::signing::Signing;
 use parking_lot::Mutex;
-use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Receipt, Record, Signer};
+use signet_lineage::{
+    ControlStamp, Denials, Draft, Gateway, KeyRotation, KeyUse, OpenFacts, PublicKey, Receipt, Record, Signer,
+};
 use signet_spool::{LogFault, LogStats, Opened, RecordLog, Written};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
@@ -58,7 +61,7 @@ pub struct Attested {
 /// Writes records to the one log of this process.
 pub struct Recorder {
     log: Arc<dyn RecordLog>,
-    signer: Signer,
+    signing: Signing,
     voice: Voice,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
@@ -90,8 +93,8 @@ impl Recorder {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (unrecorded, denials) = (AtomicU64::new(0), Mutex::default());
-        Self { log, signer, voice, clock, metrics, unrecorded, denials }
+        let (unrecorded, denials, signing) = (AtomicU64::new(0), Mutex::default(), Signing::new(signer));
+        Self { log, signing, voice, clock, metrics, unrecorded, denials }
     }
 
     /// The log.
@@ -136,15 +139,60 @@ impl Recorder {
     /// [`Fault::LineageUnavailable`] where the log takes nothing and the policy is to refuse.
     pub(crate) fn close(&self, opened: Option<Opened>, draft: &Draft) -> Result<Option<Attested>, Fault> {
         let started = Instant::now();
-        let mut prepared = Some(draft.prepare());
-        let written = self
-            .log
-            .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
+        let written = self.append(opened, draft);
         self.metrics.step(Step::Attest, started.elapsed());
         match written {
             Ok(written) => Ok(Some(self.attested(written))),
             Err(fault) => self.excuse(&fault).map(|()| None),
         }
+    }
+
+    fn append(&self, opened: Option<Opened>, draft: &Draft) -> Result<Written, LogFault> {
+        let mut prepared = Some(draft.prepare());
+        self.log.close(opened, &mut |position| {
+            let prepared = prepared.take().expect("the log seals once");
+            prepared.seal(position, &self.signing.at(position.seq))
+        })
+    }
+
+    /// The key that signs the next record.
+    pub fn attest_key(&self) -> PublicKey {
+        self.signing.newest().public_key()
+    }
+
+    /// The keys that this process has signed with, oldest first.
+    pub fn attest_keys(&self) -> Vec<PublicKey> {
+        self.signing.all()
+    }
+
+    /// Writes the record with which `new` takes over: the key before signs it, and `new` all that follows. Waits until it is
+    /// on the disk, whatever the mode. Rotations must not overlap, and the log must sign in the order of its seqs, under its
+    /// lock: one in memory does not.
+    ///
+    /// # Errors
+    /// The log takes nothing, and the old key goes on; or the disk fails or hangs, and then `new` signs.
+    pub(crate) async fn rotate(&self, new: Signer) -> Result<Arc<Record>, Fault> {
+        let new = Arc::new(new);
+        let name = format!("{}/{}", self.voice.origin, self.log.id());
+        let rotation = KeyRotation { key_use: KeyUse::Attest, old: Some(self.attest_key()), new: &new };
+        let draft = Draft::key_rotate(&self.stamp(), &name, &rotation);
+        let mut prepared = Some(draft.prepare());
+        let written = self.log.close(Some(Opened::control(draft.id)), &mut |position| {
+            let prepared = prepared.take().expect("the log seals once");
+            let record = prepared.seal(position, &self.signing.at(position.seq));
+            self.signing.behind(position.seq, Arc::clone(&new));
+            record
+        });
+        let record = match written {
+            Ok(written) => written.record,
+            Err(fault) => {
+                self.signing.withdraw();
+                tracing::error!(%fault, "the rotation of the signing key was not written");
+                return Err(Fault::LineageUnavailable);
+            }
+        };
+        self.synced().await?;
+        Ok(record)
     }
 
     /// Waits until the requests opened so far would be known after a power cut, where the mode promises that.
@@ -282,10 +330,7 @@ impl Recorder {
 
     /// As [`Recorder::write`], for a request that an earlier process opened.
     pub fn write_opened(&self, opened: Option<Opened>, draft: &Draft) -> bool {
-        let mut prepared = Some(draft.prepare());
-        let written = self
-            .log
-            .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
+        let written = self.append(opened, draft);
         if let Err(fault) = &written {
             tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
         }

@@ -18,6 +18,7 @@ mod headers;
 mod hostile;
 mod judge;
 mod keeper;
+mod keys;
 mod large;
 mod limits;
 mod lineage;

@@ -22,8 +22,8 @@ pub(crate) enum LineageCommand {
     Show(show::ShowArgs),
     /// List every answer that was served from this one, a line each.
     Children(show::ShowArgs),
-    /// Print the public keys of a data folder, in the form that `verify --key` takes.
-    Keys(Source),
+    /// Print the public keys of a data folder, in the form that `verify --key` takes; or rotate them.
+    Keys(keys::KeysArgs),
     /// Print the newest checkpoint of each log, in the form of an anchor file.
     Checkpoint(Source),
     /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`; or write a bundle of all that
@@ -36,7 +36,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Verify(args) => verify::verify(&args),
         LineageCommand::Show(args) => show::show(&args),
         LineageCommand::Children(args) => show::children(&args),
-        LineageCommand::Keys(source) => keys::keys(&source),
+        LineageCommand::Keys(args) => keys::keys(&args),
         LineageCommand::Checkpoint(source) => checkpoint::checkpoint(&source),
         LineageCommand::Export(args) => export::export(&args),
     };
