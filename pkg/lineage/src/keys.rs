@@ -116,6 +116,11 @@ impl PublicKey {
         (canonical && !key.is_weak()).then_some(Self(bytes))
     }
 
+    /// The key that 64 lowercase hexadecimal digits spell, as statements name keys.
+    pub fn from_hex(digits: &str) -> Option<Self> {
+        Self::from_bytes(hex::array(digits)?)
+    }
+
     /// The 32 bytes of RFC 8032.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

@@ -143,12 +143,7 @@ struct Turn {
 fn successor(record: &Record) -> Option<PublicKey> {
     let said = serde_json::from_slice::<Statement>(&record.payload).ok()?.predicate;
     let attests = said.kind == Kind::KeyRotate && said.control.usage.as_deref() == Some(KeyUse::Attest.as_str());
-    let digits = said.control.new_key.filter(|digits| attests && digits.len() == 64 && digits.is_ascii())?;
-    let mut key = [0; 32];
-    for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&digits[at..at + 2], 16).ok()?;
-    }
-    PublicKey::from_bytes(key)
+    PublicKey::from_hex(&said.control.new_key.filter(|_| attests)?)
 }
 
 /// The key that signs checkpoints: the configured file, or one made where no checkpoint was signed yet.

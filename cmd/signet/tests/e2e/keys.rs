@@ -160,3 +160,44 @@ fn a_log_in_memory_has_nothing_to_rotate() {
     assert!(!out.status.success());
     assert!(String::from_utf8_lossy(&out.stderr).contains("409"));
 }
+
+#[test]
+fn a_revoked_key_counts_below_the_place_that_was_good_and_not_behind() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    gateway.chat(&chat("What is a neap tide?"), &[]);
+    let turn = rotated(&gateway);
+    gateway.chat(&chat("What is an ebb?"), &[]);
+    let folder = gateway.stop();
+    let data = folder.path.to_str().expect("a plain name");
+    let keeper = Keeper::of(&folder.path);
+    let run = |arguments: &[&str]| {
+        let out = signet(&[&["lineage", "keys"], arguments].concat()).args(["--data", data]).output().expect("it runs");
+        (out.status.success(), String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
+    };
+    let (old, new) = (turn["old_key"].as_str().expect("an id"), turn["new_key"].as_str().expect("an id"));
+    let (seq, log) = (turn["seq"].as_u64().expect("a seq"), turn["log"].as_str().expect("a log"));
+    let (ok, listed) = run(&["list"]);
+    assert!(ok, "{listed}");
+    let attests: Vec<_> = listed.lines().filter(|line| line.contains(" attest ")).collect();
+    let from = seq + 1;
+    assert_eq!(
+        attests,
+        [format!("{log} attest {old} from 0 below {from}"), format!("{log} attest {new} from {from} in force")]
+    );
+    assert_eq!(listed.lines().count(), 3, "and the key of checkpoints: {listed}");
+
+    assert!(!run(&["revoke", "00", "--last-good", "1"]).0, "no such key");
+    assert!(!run(&["revoke", "", "--last-good", "1"]).0, "two keys");
+    let pinned = fs::read_to_string(keeper.key()).expect("a file");
+    let (file, good) = (keeper.key(), from.to_string());
+    let (ok, line) = run(&["revoke", &old[..12], "--last-good", &good, "--into", file.to_str().expect("a plain name")]);
+    assert_eq!((ok, line), (true, format!("revoked {old} {log} {from}\n")));
+    keeper.accepts(&folder.path);
+    fs::write(&file, format!("{pinned}revoked {new} {log} {from}\n")).expect("a file");
+    let (code, said) = keeper.verify(&["--data", data]);
+    assert_eq!(code, 19, "the heir was stolen before it signed anything: {said}");
+    fs::write(&file, format!("{pinned}revoked {old} {log} {seq}\n")).expect("a file");
+    let (code, said) = keeper.verify(&["--data", data]);
+    assert_eq!(code, 18, "a rotation behind the place names no heir: {said}");
+}

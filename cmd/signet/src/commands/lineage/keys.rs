@@ -1,6 +1,7 @@
 //! `signet lineage keys`.
 
 use super::super::out::say;
+use super::key_list;
 use super::source::{Source, stored_logs};
 use crate::commands::admin::AdminArgs;
 use crate::exit;
@@ -27,12 +28,18 @@ pub(crate) struct KeysArgs {
 enum KeysOrder {
     /// Let a new key sign records from now on, in a running gateway. Both keys have to be pinned from then on.
     Rotate(AdminArgs),
+    /// Print which key signs from which place on, a line each, as the records say.
+    List(Source),
+    /// Print the line of a file of pinned keys by which what the key signed behind a place counts no more.
+    Revoke(key_list::RevokeArgs),
 }
 
 pub(super) fn keys(args: &KeysArgs) -> Result<u8> {
     match &args.order {
         None => say(&text(&args.source)?),
         Some(KeysOrder::Rotate(admin)) => return rotate(admin),
+        Some(KeysOrder::List(source)) => return key_list::list(source),
+        Some(KeysOrder::Revoke(args)) => return key_list::revoke(args),
     }
     Ok(exit::OK)
 }

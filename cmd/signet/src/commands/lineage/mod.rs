@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod export;
+mod key_list;
 mod keys;
 mod reconcile;
 mod show;
@@ -22,7 +23,7 @@ pub(crate) enum LineageCommand {
     Show(show::ShowArgs),
     /// List every answer that was served from this one, a line each.
     Children(show::ShowArgs),
-    /// Print the public keys of a data folder, in the form that `verify --key` takes; or rotate them.
+    /// Print the public keys of a data folder, in the form that `verify --key` takes; or rotate, list or revoke them.
     Keys(keys::KeysArgs),
     /// Print the newest checkpoint of each log, in the form of an anchor file.
     Checkpoint(Source),
