@@ -1,6 +1,7 @@
 //! The operators' listener: health, metrics, and the admin API behind a token.
 
 use crate::app::App;
+use crate::audit;
 use crate::health::{alive, ready_app};
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
@@ -28,14 +29,16 @@ pub struct AdminConfig {
     /// Host names that may stand in the Host header, without port; empty: any. A page in an operator's browser must not reach this
     /// listener under a name of its own (DNS rebinding).
     pub hosts: Vec<String>,
+    /// Bearer tokens that may read records here, and nothing else.
+    pub auditors: Arc<[Secret<String>]>,
     /// Rotates the key that signs records; none where it cannot be rotated.
     pub rotation: Option<Arc<Rotation>>,
 }
 
 #[derive(Clone)]
-struct Admin {
-    app: Arc<App>,
-    config: AdminConfig,
+pub(crate) struct Admin {
+    pub(crate) app: Arc<App>,
+    pub(crate) config: AdminConfig,
 }
 
 #[derive(Serialize)]
@@ -159,6 +162,11 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/lineage/keys/rotate", post(rotate))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
+    let audits = Router::new()
+        .route("/v1/lineage", get(audit::list))
+        .route("/v1/lineage/{id}", get(audit::show))
+        .layer(middleware::from_fn_with_state(admin.clone(), audit::may_audit))
+        .with_state(admin.clone());
     Router::new()
         .route("/healthz", get(alive))
         .route("/readyz", get(ready_app))
@@ -167,6 +175,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/v1/lineage/logs/{log}/{*path}", get(tree))
         .with_state(app)
         .merge(api)
+        .merge(audits)
         .layer(middleware::from_fn_with_state(admin, known_host))
 }
 
@@ -185,12 +194,16 @@ fn host(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn authorised(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = sent.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    if bool::from(token.as_bytes().ct_eq(admin.config.token.expose().as_bytes())) {
+    if bool::from(bearer(request.headers()).as_bytes().ct_eq(admin.config.token.expose().as_bytes())) {
         return next.run(request).await;
     }
     (StatusCode::UNAUTHORIZED, "the admin token is needed\n").into_response()
+}
+
+/// The bearer token of a request; empty if there is none.
+pub(crate) fn bearer(headers: &HeaderMap) -> &str {
+    let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    sent.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default()
 }
 
 async fn status(State(admin): State<Admin>) -> Json<Status> {
@@ -304,7 +317,7 @@ fn bad(error: &dyn Display) -> Response {
     (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
 }
 
-fn not_ready() -> Response {
+pub(crate) fn not_ready() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "the gateway is not ready yet\n").into_response()
 }
 

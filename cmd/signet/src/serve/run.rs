@@ -188,6 +188,7 @@ impl Process {
         let admin = AdminConfig {
             token: Arc::new(keys::admin_token(&self.config)?),
             hosts: admin_hosts(self.config.admin.listen),
+            auditors: self.config.lineage.auditor_tokens.clone().into(),
             rotation: self.rotation(),
         };
         let public = bound(self.config.server.listen, "server.listen")?;

@@ -1,6 +1,6 @@
 //! Shipping records into Postgres, and finding them again.
 
-use super::read::{to_fence, to_log, to_record, to_stored};
+use super::read::{to_columns, to_fence, to_log, to_record, to_stored};
 use super::{PgStore, unnamed};
 use crate::columns::Row;
 use crate::fault::{Fault, to_i64, to_u64};
@@ -8,7 +8,7 @@ use crate::fence;
 use crate::readers::record_columns;
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
-use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
+use signet_lineage::{Columns, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
@@ -69,6 +69,19 @@ const STORED: &str = concat!(
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
+const LIST: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
+);
+const LIST_OWN: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
+);
+
 #[async_trait]
 impl RecordStore for PgStore {
     async fn register(&self, log: &LogRow) -> Result<LogRow, ShipFault> {
@@ -99,6 +112,27 @@ impl RecordStore for PgStore {
 
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
         let work = self.transact(move |conn| Box::pin(async move { find(conn, id, tenant).await }));
+        Ok(work.await?)
+    }
+
+    async fn list(
+        &self,
+        tenant: Option<TenantId>,
+        before: Option<LineageId>,
+        limit: u32,
+    ) -> Result<Vec<Columns>, ShipFault> {
+        let before = before.unwrap_or(LineageId::from_bytes([u8::MAX; 16]));
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let text = if tenant.is_some() { LIST_OWN } else { LIST };
+                let mut ask = unnamed(text).bind(before.as_uuid()).bind(i64::from(limit));
+                if let Some(tenant) = tenant {
+                    ask = ask.bind(tenant.as_bytes().to_vec());
+                }
+                let rows = ask.fetch_all(conn).await?;
+                rows.iter().filter_map(|row| to_columns(row).transpose()).collect()
+            })
+        });
         Ok(work.await?)
     }
 
