@@ -159,6 +159,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/semantic", put(switch_semantic))
         .route("/admin/v1/tenants/{tenant}", delete(erase))
         .route("/admin/v1/semantic/reset", post(reset_trust))
+        .route("/admin/v1/lineage/{id}/payload", delete(erase_payload))
         .route("/admin/v1/lineage/keys/rotate", post(rotate))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
@@ -286,6 +287,26 @@ async fn reset_trust(State(admin): State<Admin>, body: Bytes) -> Response {
     };
     let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
     done(pipeline.reset_trust(&asked.model).await.map(|()| asked))
+}
+
+/// Why a payload is to go.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Erasure {
+    basis: String,
+}
+
+async fn erase_payload(State(admin): State<Admin>, Path(id): Path<String>, body: Bytes) -> Response {
+    let asked: Erasure = match read(&body) {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    match pipeline.erase_payload(&id, &asked.basis).await {
+        Err(fault @ Fault::Invalid { .. }) => bad(&fault),
+        Err(Fault::UnknownRecord) => (StatusCode::NOT_FOUND, "there is no such payload\n").into_response(),
+        outcome => done(outcome),
+    }
 }
 
 async fn rotate(State(admin): State<Admin>) -> Response {

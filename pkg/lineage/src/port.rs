@@ -64,6 +64,11 @@ pub trait RecordStore: Send + Sync + 'static {
     async fn pass_gap(&self, log: LogId, epoch: u32, gap: &Record) -> Result<u64, ShipFault>;
     /// The record with this id if it belongs to `tenant`.
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault>;
+    /// Removes the payload of a stored record. Its hash stays in its place, so that the leaf can still be told; a model's
+    /// name, which the caller chose, goes too. Whether it was there until now.
+    async fn erase(&self, record: &Record) -> Result<bool, ShipFault>;
+    /// Whether the payload of a record was removed.
+    async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault>;
     /// What may be searched of `tenant`'s records, or of everyone's: those with lower ids than `before`, highest first, at
     /// most `limit`.
     async fn list(

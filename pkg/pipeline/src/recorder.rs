@@ -218,6 +218,18 @@ impl Recorder {
         }
     }
 
+    /// Writes a record and waits until the database has it, whatever the mode.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where it is not there in time.
+    pub(crate) async fn write_stored(&self, draft: &Draft) -> Result<(), Fault> {
+        if !self.write(draft) {
+            return Err(Fault::LineageUnavailable);
+        }
+        let mark = self.log.mark();
+        self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await
+    }
+
     async fn synced(&self) -> Result<(), Fault> {
         let mark = self.log.mark();
         self.settle(poll_fn(|cx| self.log.poll_synced(mark, cx))).await

@@ -65,8 +65,12 @@ impl Pipeline {
     }
 
     pub(crate) async fn find(&self, id: LineageId) -> Result<Option<Arc<Record>>, Fault> {
-        if let Some(recent) = self.parts.recorder.log().find(id) {
-            return Ok(Some(recent));
+        let log = self.parts.recorder.log();
+        if let Some(recent) = log.find(id) {
+            // A segment that is still retained holds what was erased in the store.
+            let shipped = recent.seq < log.stats().shipped_seq;
+            let erased = shipped && self.parts.records.is_erased(recent.log, recent.seq).await.unwrap_or(false);
+            return Ok(Some(recent).filter(|_| !erased));
         }
         let found = self.parts.records.find(id, None).await;
         found.map(|record| record.map(Arc::new)).map_err(|fault| {

@@ -12,6 +12,7 @@ mod client;
 mod connections;
 mod crash;
 mod drill;
+mod erase;
 mod flights;
 mod gaps;
 mod gateway;

@@ -62,6 +62,14 @@ impl RecordStore for NoRows {
         Ok(None)
     }
 
+    async fn erase(&self, _: &Record) -> Result<bool, ShipFault> {
+        Ok(false)
+    }
+
+    async fn is_erased(&self, _: LogId, _: u64) -> Result<bool, ShipFault> {
+        Ok(false)
+    }
+
     async fn list(&self, _: Option<TenantId>, _: Option<LineageId>, _: u32) -> Result<Vec<Columns>, ShipFault> {
         Ok(Vec::new())
     }

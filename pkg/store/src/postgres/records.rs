@@ -8,7 +8,7 @@ use crate::fence;
 use crate::readers::record_columns;
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
-use signet_lineage::{Columns, LogRow, Record, RecordStore, ShipFault};
+use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
@@ -49,18 +49,18 @@ FROM unnest($1::int[]) AS t (day) ORDER BY d) days";
 const FIND_NEAR: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL
+    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc = 0
     AND day BETWEEN date '1970-01-01' + $3 - 1 AND date '1970-01-01' + $3 + 1 LIMIT 1"
 );
 const FIND_ANYWHERE: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1"
+    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc = 0 LIMIT 1"
 );
 const RECORDS: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL AND enc = 0 ORDER BY seq LIMIT $3"
 );
 const STORED: &str = concat!(
     "SELECT ",
@@ -69,6 +69,10 @@ const STORED: &str = concat!(
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
+const ERASE: &str = "\
+UPDATE lineage_entry SET payload = $3, enc = 9, model = NULL
+WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc = 0";
+const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
 const LIST: &str = concat!(
     "SELECT ",
     record_columns!(),
@@ -112,6 +116,28 @@ impl RecordStore for PgStore {
 
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
         let work = self.transact(move |conn| Box::pin(async move { find(conn, id, tenant).await }));
+        Ok(work.await?)
+    }
+
+    async fn erase(&self, record: &Record) -> Result<bool, ShipFault> {
+        let (log, seq, digest) = (record.log, to_i64(record.seq)?, Leaf::of(record).payload_sha256());
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let order = unnamed(ERASE).bind(log.as_uuid()).bind(seq).bind(digest.to_vec());
+                Ok(order.execute(conn).await?.rows_affected() > 0)
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault> {
+        let seq = to_i64(seq)?;
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let ask = unnamed(IS_ERASED).bind(log.as_uuid()).bind(seq);
+                Ok(ask.fetch_optional(conn).await?.is_some())
+            })
+        });
         Ok(work.await?)
     }
 

@@ -8,7 +8,7 @@ use crate::fence;
 use crate::readers::record_columns;
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
-use signet_lineage::{Columns, LogRow, Record, RecordStore, ShipFault};
+use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
@@ -29,12 +29,12 @@ INSERT INTO lineage_entry (log_id, seq, ts_ms, id, kind, epoch, leaf_hash, key_i
 const FIND: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2 IS NULL OR tenant = $2) AND payload IS NOT NULL LIMIT 1"
+    " FROM lineage_entry WHERE id = $1 AND ($2 IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc = 0 LIMIT 1"
 );
 const RECORDS: &str = concat!(
     "SELECT ",
     record_columns!(),
-    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL ORDER BY seq LIMIT $3"
+    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL AND enc = 0 ORDER BY seq LIMIT $3"
 );
 const STORED: &str = concat!(
     "SELECT ",
@@ -43,6 +43,10 @@ const STORED: &str = concat!(
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
+const ERASE: &str = "\
+UPDATE lineage_entry SET payload = $3, enc = 9, model = NULL
+WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc = 0";
+const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
 const LIST: &str = concat!(
     "SELECT ",
     record_columns!(),
@@ -79,6 +83,28 @@ impl RecordStore for SqliteStore {
                 let tenant = tenant.map(|tenant| tenant.as_bytes().to_vec());
                 let ask = sqlx::query(FIND).bind(id.as_uuid()).bind(tenant);
                 ask.fetch_optional(conn).await?.as_ref().map(to_record).transpose()
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn erase(&self, record: &Record) -> Result<bool, ShipFault> {
+        let (log, seq, digest) = (record.log, to_i64(record.seq)?, Leaf::of(record).payload_sha256());
+        let work = self.write(move |conn| {
+            Box::pin(async move {
+                let order = sqlx::query(ERASE).bind(log.as_uuid()).bind(seq).bind(digest.to_vec());
+                Ok(order.execute(conn).await?.rows_affected() > 0)
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault> {
+        let seq = to_i64(seq)?;
+        let work = self.read(move |conn| {
+            Box::pin(async move {
+                let ask = sqlx::query(IS_ERASED).bind(log.as_uuid()).bind(seq);
+                Ok(ask.fetch_optional(conn).await?.is_some())
             })
         });
         Ok(work.await?)

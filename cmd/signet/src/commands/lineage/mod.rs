@@ -1,6 +1,7 @@
 //! `signet lineage`: the auditor's tool. It takes no lock and changes nothing.
 
 mod checkpoint;
+mod erase;
 mod export;
 mod key_list;
 mod keys;
@@ -27,6 +28,8 @@ pub(crate) enum LineageCommand {
     Keys(keys::KeysArgs),
     /// Print the newest checkpoint of each log, in the form of an anchor file.
     Checkpoint(Source),
+    /// Remove the payload of one record, in a running gateway: its leaf and every proof stay.
+    Erase(erase::EraseArgs),
     /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`; or write a bundle of all that
     /// proves them.
     Export(export::ExportArgs),
@@ -39,6 +42,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Children(args) => show::children(&args),
         LineageCommand::Keys(args) => keys::keys(&args),
         LineageCommand::Checkpoint(source) => checkpoint::checkpoint(&source),
+        LineageCommand::Erase(args) => erase::erase(&args),
         LineageCommand::Export(args) => export::export(&args),
     };
     done.unwrap_or_else(|error| {
