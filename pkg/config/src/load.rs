@@ -417,6 +417,7 @@ fn lineage(mut section: Section<'_>) -> Lineage {
         checkpoint_every_leaves: section.number("checkpoint_every_leaves", 4096, 1..=1_000_000),
         anchors: section.list("anchor").into_iter().filter_map(anchor).collect(),
         anchor_every: Duration::from_secs(section.number("anchor_every_s", 10, 1..=86_400)),
+        auditor_tokens: auditor_tokens(&mut section),
         public: section.flag("public", false),
     };
     if lineage.key_file.is_some() && lineage.key_file == lineage.checkpoint_key_file {
@@ -430,6 +431,22 @@ fn lineage(mut section: Section<'_>) -> Lineage {
     section.reader.holds(&section.at("origin"), origin);
     section.end();
     lineage
+}
+
+/// One token a line. A short one could be found by trying.
+fn auditor_tokens(section: &mut Section<'_>) -> Vec<Secret<String>> {
+    const KEY: &str = "auditor_tokens_file";
+    let Some(path) = section.text(KEY) else { return Vec::new() };
+    section.reader.holds(&section.at(KEY), &path);
+    let Some(text) = section.secret_file(KEY, &path) else { return Vec::new() };
+    let lines = text.expose().lines().map(str::trim).zip(1..);
+    let lines: Vec<_> = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')).collect();
+    for (token, line) in &lines {
+        if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            section.fault(KEY, format!("line {line} is not a token of at least 16 visible characters without spaces"));
+        }
+    }
+    lines.into_iter().map(|(token, _)| Secret::new(token.to_owned())).collect()
 }
 
 fn key_file(section: &mut Section<'_>, key: &str) -> Option<PathBuf> {

@@ -386,6 +386,7 @@ fn a_device_a_folder_or_an_endless_file_in_the_place_of_a_secret_is_a_fault() {
             ("auth.secret_file", format!("[auth]\nsecret_file = '{file}'")),
             ("lineage.key_file", format!("[lineage]\nkey_file = '{file}'")),
             ("admin.token_file", format!("[admin]\ntoken_file = '{file}'")),
+            ("lineage.auditor_tokens_file", format!("[lineage]\nauditor_tokens_file = '{file}'")),
         ] {
             let overrides = Overrides::default().data_dir(data.path().to_owned());
             let Problems(problems) = load_with(&text, &[], overrides).expect_err("a fault");
@@ -542,4 +543,21 @@ fn no_question_is_kept_unless_the_operator_says_so() {
     let text = "[semantic]\nquestion_log = 'on'\nquestion_log_share = 0.5\nquestion_log_max_bytes = 2000000\nquestion_log_max_age_s = 60";
     let bounds = Questions { share: 0.5, max_bytes: 2_000_000, max_age: Duration::from_mins(1) };
     assert_eq!(good(text, &[]).semantic.questions, Some(bounds));
+}
+
+#[test]
+fn auditors_tokens_are_lines_of_a_file_and_short_ones_are_refused() {
+    let data = tempfile::TempDir::new().expect("a folder");
+    let load = |text: &str| {
+        std::fs::write(data.path().join("tokens"), text).expect("a file");
+        let file = data.path().join("tokens");
+        load_with(&format!("[lineage]\nauditor_tokens_file = '{}'", file.display()), &[], Overrides::default())
+    };
+    let config = load("# ours\n0123456789abcdef\n\n  fedcba9876543210-x \n").expect("no fault");
+    let tokens: Vec<_> = config.lineage.auditor_tokens.iter().map(|token| token.expose().as_str()).collect();
+    assert_eq!(tokens, ["0123456789abcdef", "fedcba9876543210-x"]);
+    for short in ["0123456789abcde", "0123456789 abcdef 0123"] {
+        let said = load(&format!("# ours\n{short}")).expect_err("a fault").to_string();
+        assert!(said.contains("auditor_tokens_file: line 2 is not a token") && !said.contains(short), "{said}");
+    }
 }

@@ -260,6 +260,8 @@ pub struct Lineage {
     pub anchors: Vec<AnchorPlace>,
     /// How often, if the log grew.
     pub anchor_every: Duration,
+    /// Who holds one of these tokens may read every record on the admin listener, and nothing else there.
+    pub auditor_tokens: Vec<Secret<String>>,
     /// Whether everyone may read checkpoints, tiles and public keys.
     pub public: bool,
 }

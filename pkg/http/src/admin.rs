@@ -1,6 +1,7 @@
 //! The operators' listener: health, metrics, and the admin API behind a token.
 
 use crate::app::App;
+use crate::audit;
 use crate::health::{alive, ready_app};
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
@@ -13,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use signet_cache::{Counts, RouteView, Tier, Withdrawal};
-use signet_pipeline::Fault;
+use signet_pipeline::{Fault, Rotated, Rotation};
 use signet_types::{LineageId, Secret, TenantId};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -28,12 +29,16 @@ pub struct AdminConfig {
     /// Host names that may stand in the Host header, without port; empty: any. A page in an operator's browser must not reach this
     /// listener under a name of its own (DNS rebinding).
     pub hosts: Vec<String>,
+    /// Bearer tokens that may read records here, and nothing else.
+    pub auditors: Arc<[Secret<String>]>,
+    /// Rotates the key that signs records; none where it cannot be rotated.
+    pub rotation: Option<Arc<Rotation>>,
 }
 
 #[derive(Clone)]
-struct Admin {
-    app: Arc<App>,
-    config: AdminConfig,
+pub(crate) struct Admin {
+    pub(crate) app: Arc<App>,
+    pub(crate) config: AdminConfig,
 }
 
 #[derive(Serialize)]
@@ -112,6 +117,25 @@ struct Erased {
     keys: u64,
 }
 
+/// A rotation of the key that signs records.
+#[derive(Serialize)]
+struct Turned {
+    log: String,
+    /// The record that says so; the new key signs behind it.
+    seq: u64,
+    old_key: String,
+    new_key: String,
+    /// The new key, to be pinned.
+    pem: String,
+}
+
+impl From<Rotated> for Turned {
+    fn from(Rotated { record, old, key }: Rotated) -> Self {
+        let (old_key, new_key) = (old.key_id_text(), key.key_id_text());
+        Self { log: record.log.to_string(), seq: record.seq, old_key, new_key, pem: key.to_pem() }
+    }
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SemanticSwitch {
@@ -135,7 +159,14 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/semantic", put(switch_semantic))
         .route("/admin/v1/tenants/{tenant}", delete(erase))
         .route("/admin/v1/semantic/reset", post(reset_trust))
+        .route("/admin/v1/lineage/{id}/payload", delete(erase_payload))
+        .route("/admin/v1/lineage/keys/rotate", post(rotate))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
+        .with_state(admin.clone());
+    let audits = Router::new()
+        .route("/v1/lineage", get(audit::list))
+        .route("/v1/lineage/{id}", get(audit::show))
+        .layer(middleware::from_fn_with_state(admin.clone(), audit::may_audit))
         .with_state(admin.clone());
     Router::new()
         .route("/healthz", get(alive))
@@ -145,6 +176,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/v1/lineage/logs/{log}/{*path}", get(tree))
         .with_state(app)
         .merge(api)
+        .merge(audits)
         .layer(middleware::from_fn_with_state(admin, known_host))
 }
 
@@ -163,12 +195,16 @@ fn host(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn authorised(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = sent.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    if bool::from(token.as_bytes().ct_eq(admin.config.token.expose().as_bytes())) {
+    if bool::from(bearer(request.headers()).as_bytes().ct_eq(admin.config.token.expose().as_bytes())) {
         return next.run(request).await;
     }
     (StatusCode::UNAUTHORIZED, "the admin token is needed\n").into_response()
+}
+
+/// The bearer token of a request; empty if there is none.
+pub(crate) fn bearer(headers: &HeaderMap) -> &str {
+    let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    sent.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default()
 }
 
 async fn status(State(admin): State<Admin>) -> Json<Status> {
@@ -253,6 +289,37 @@ async fn reset_trust(State(admin): State<Admin>, body: Bytes) -> Response {
     done(pipeline.reset_trust(&asked.model).await.map(|()| asked))
 }
 
+/// Why a payload is to go.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Erasure {
+    basis: String,
+}
+
+async fn erase_payload(State(admin): State<Admin>, Path(id): Path<String>, body: Bytes) -> Response {
+    let asked: Erasure = match read(&body) {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    match pipeline.erase_payload(&id, &asked.basis).await {
+        Err(fault @ Fault::Invalid { .. }) => bad(&fault),
+        Err(Fault::UnknownRecord) => (StatusCode::NOT_FOUND, "there is no such payload\n").into_response(),
+        outcome => done(outcome),
+    }
+}
+
+async fn rotate(State(admin): State<Admin>) -> Response {
+    let Some(rotation) = &admin.config.rotation else {
+        let help = "a log in memory begins anew with each start: put another key in its file and restart\n";
+        return (StatusCode::CONFLICT, help).into_response();
+    };
+    match rotation.rotate().await {
+        Ok(rotated) => Json(Turned::from(rotated)).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
 /// The order in a body, or its refusal.
 #[expect(clippy::result_large_err, reason = "the refusal is the answer")]
 fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Response> {
@@ -271,7 +338,7 @@ fn bad(error: &dyn Display) -> Response {
     (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
 }
 
-fn not_ready() -> Response {
+pub(crate) fn not_ready() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "the gateway is not ready yet\n").into_response()
 }
 

@@ -50,6 +50,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/chat/completions", post(chat).fallback(wrong_method))
         .route("/v1/embeddings", post(embeddings).fallback(wrong_method))
         .route("/v1/models", get(models).fallback(wrong_method))
+        .route("/v1/lineage", get(lineage_list).fallback(wrong_method))
         .route("/v1/lineage/{id}", get(lineage).fallback(wrong_method))
         .route("/v1/lineage/{id}/feedback", post(feedback).fallback(wrong_method))
         .route("/v1/lineage/keys", get(tree).fallback(wrong_method))
@@ -83,6 +84,18 @@ async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -
 async fn lineage(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
     guarded(&app, &head, async { Ok(ready(&app)?.lineage(&head, &id).await) }).await
+}
+
+async fn lineage_list(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
+    // A caller has no choice whose records these are.
+    let page = crate::audit::page(request.uri()).and_then(|(page, tenant)| match tenant {
+        None => Ok(page),
+        Some(_) => {
+            Err(Fault::invalid("The query cannot be used: a caller lists its own records.".into(), Some("tenant")))
+        }
+    });
+    let (head, _body) = take_apart(&app, peer, request);
+    guarded(&app, &head, async { Ok(ready(&app)?.lineage_list(&head, page).await) }).await
 }
 
 /// What everyone may read, if anyone may: it costs a token of the address, and leaves no record, or whoever watches the tree

@@ -2,6 +2,7 @@
 
 mod admin;
 mod app;
+mod audit;
 mod body;
 mod faces;
 mod health;

@@ -21,7 +21,7 @@ const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 /// Answers a path of this module.
 pub(crate) async fn answer(tree: &Arc<TreeView>, path: &str) -> Response {
     if path == KEYS {
-        return found(TEXT, FRESH, tree.keys().to_owned().into_bytes());
+        return found(TEXT, FRESH, tree.keys().into_bytes());
     }
     let asked = path.strip_prefix(LOGS).and_then(|rest| rest.split_once('/'));
     let Some((log, rest)) = asked.and_then(|(log, rest)| Some((log.parse::<LogId>().ok()?, rest))) else {

@@ -116,6 +116,11 @@ impl PublicKey {
         (canonical && !key.is_weak()).then_some(Self(bytes))
     }
 
+    /// The key that 64 lowercase hexadecimal digits spell, as statements name keys.
+    pub fn from_hex(digits: &str) -> Option<Self> {
+        Self::from_bytes(hex::array(digits)?)
+    }
+
     /// The 32 bytes of RFC 8032.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -124,6 +129,11 @@ impl PublicKey {
     /// SHA-256 of the SubjectPublicKeyInfo (DER).
     pub fn key_id(&self) -> [u8; 32] {
         Sha256::new().chain_update(SPKI_HEAD).chain_update(self.0).finalize().into()
+    }
+
+    /// The key id in hexadecimal, as envelopes and files of pinned keys name it.
+    pub fn key_id_text(&self) -> String {
+        hex::text(&self.key_id())
     }
 
     /// The key in PEM, with a line end.

@@ -1,7 +1,7 @@
 //! What shipping and reading records needs from a database.
 
 use crate::tlog::Tile;
-use crate::{Record, TreeHead};
+use crate::{Columns, Record, TreeHead};
 use async_trait::async_trait;
 use signet_types::{LineageId, LogId, TenantId};
 
@@ -64,6 +64,19 @@ pub trait RecordStore: Send + Sync + 'static {
     async fn pass_gap(&self, log: LogId, epoch: u32, gap: &Record) -> Result<u64, ShipFault>;
     /// The record with this id if it belongs to `tenant`.
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault>;
+    /// Removes the payload of a stored record. Its hash stays in its place, so that the leaf can still be told; a model's
+    /// name, which the caller chose, goes too. Whether it was there until now.
+    async fn erase(&self, record: &Record) -> Result<bool, ShipFault>;
+    /// Whether the payload of a record was removed.
+    async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault>;
+    /// What may be searched of `tenant`'s records, or of everyone's: those with lower ids than `before`, highest first, at
+    /// most `limit`.
+    async fn list(
+        &self,
+        tenant: Option<TenantId>,
+        before: Option<LineageId>,
+        limit: u32,
+    ) -> Result<Vec<Columns>, ShipFault>;
     /// Every log, ordered by id.
     async fn logs(&self) -> Result<Vec<LogRow>, ShipFault>;
     /// Records of one log from `from_seq` on in order, at most `limit`; with holes if rows are missing.

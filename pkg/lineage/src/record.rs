@@ -45,6 +45,11 @@ impl Leaf {
         Self(leaf)
     }
 
+    /// The SHA-256 of the record's payload.
+    pub fn payload_sha256(&self) -> [u8; 32] {
+        self.0[25..57].try_into().expect("32 bytes")
+    }
+
     /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0

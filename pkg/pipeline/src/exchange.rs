@@ -39,6 +39,8 @@ pub(crate) mod operations {
     pub(crate) const MODELS: Operation = Operation { name: "models", route: "/v1/models" };
     /// A caller's own records.
     pub(crate) const LINEAGE: Operation = Operation { name: "lineage", route: "/v1/lineage/{id}" };
+    /// The list of them.
+    pub(crate) const LINEAGES: Operation = Operation { name: "lineage", route: "/v1/lineage" };
     /// A caller's verdict on one of its answers.
     pub(crate) const FEEDBACK: Operation = Operation { name: "feedback", route: "/v1/lineage/{id}/feedback" };
     /// Everything else.

@@ -94,7 +94,7 @@ pub enum Fault {
 
 impl Fault {
     /// An invalid request.
-    pub(crate) fn invalid(message: String, param: Option<&str>) -> Self {
+    pub fn invalid(message: String, param: Option<&str>) -> Self {
         Self::Invalid { message, param: param.map(str::to_owned), code: None }
     }
 }

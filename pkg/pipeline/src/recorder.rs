@@ -1,8 +1,11 @@
 //! Writes records: what was drafted is signed at its place in the log, under the log's own lock.
 
 use crate::fault::Fault;
+use crate::signing::Signing;
 use parking_lot::Mutex;
-use signet_lineage::{ControlStamp, Denials, Draft, Gateway, OpenFacts, Receipt, Record, Signer};
+use signet_lineage::{
+    ControlStamp, Denials, Draft, Gateway, KeyRotation, KeyUse, OpenFacts, PublicKey, Receipt, Record, Signer,
+};
 use signet_spool::{LogFault, LogStats, Opened, RecordLog, Written};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
@@ -61,7 +64,7 @@ pub struct Attested {
 /// Writes records to the one log of this process.
 pub struct Recorder {
     log: Arc<dyn RecordLog>,
-    signer: Signer,
+    signing: Signing,
     voice: Voice,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
@@ -99,8 +102,8 @@ impl Recorder {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (unrecorded, latest_ms, denials) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
-        let together = Mutex::new((clock.now_ms(), clock.mono_ns()));
-        Self { log, signer, voice, clock, metrics, unrecorded, latest_ms, together, denials }
+        let (signing, together) = (Signing::new(signer), Mutex::new((clock.now_ms(), clock.mono_ns())));
+        Self { log, signing, voice, clock, metrics, unrecorded, latest_ms, together, denials }
     }
 
     /// The log.
@@ -145,15 +148,60 @@ impl Recorder {
     /// [`Fault::LineageUnavailable`] where the log takes nothing and the policy is to refuse.
     pub(crate) fn close(&self, opened: Option<Opened>, draft: &Draft) -> Result<Option<Attested>, Fault> {
         let started = Instant::now();
-        let mut prepared = Some(draft.prepare());
-        let written = self
-            .log
-            .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
+        let written = self.append(opened, draft);
         self.metrics.step(Step::Attest, started.elapsed());
         match written {
             Ok(written) => Ok(Some(self.attested(written))),
             Err(fault) => self.excuse(&fault).map(|()| None),
         }
+    }
+
+    fn append(&self, opened: Option<Opened>, draft: &Draft) -> Result<Written, LogFault> {
+        let mut prepared = Some(draft.prepare());
+        self.log.close(opened, &mut |position| {
+            let prepared = prepared.take().expect("the log seals once");
+            prepared.seal(position, &self.signing.at(position.seq))
+        })
+    }
+
+    /// The key that signs the next record.
+    pub fn attest_key(&self) -> PublicKey {
+        self.signing.newest().public_key()
+    }
+
+    /// The keys that this process has signed with, oldest first.
+    pub fn attest_keys(&self) -> Vec<PublicKey> {
+        self.signing.all()
+    }
+
+    /// Writes the record with which `new` takes over: the key before signs it, and `new` all that follows. Waits until it is
+    /// on the disk, whatever the mode. Rotations must not overlap, and the log must sign in the order of its seqs, under its
+    /// lock: one in memory does not.
+    ///
+    /// # Errors
+    /// The log takes nothing, and the old key goes on; or the disk fails or hangs, and then `new` signs.
+    pub(crate) async fn rotate(&self, new: Signer) -> Result<Arc<Record>, Fault> {
+        let new = Arc::new(new);
+        let name = format!("{}/{}", self.voice.origin, self.log.id());
+        let rotation = KeyRotation { key_use: KeyUse::Attest, old: Some(self.attest_key()), new: &new };
+        let draft = Draft::key_rotate(&self.stamp(), &name, &rotation);
+        let mut prepared = Some(draft.prepare());
+        let written = self.log.close(Some(Opened::control(draft.id)), &mut |position| {
+            let prepared = prepared.take().expect("the log seals once");
+            let record = prepared.seal(position, &self.signing.at(position.seq));
+            self.signing.behind(position.seq, Arc::clone(&new));
+            record
+        });
+        let record = match written {
+            Ok(written) => written.record,
+            Err(fault) => {
+                self.signing.withdraw();
+                tracing::error!(%fault, "the rotation of the signing key was not written");
+                return Err(Fault::LineageUnavailable);
+            }
+        };
+        self.synced().await?;
+        Ok(record)
     }
 
     /// Waits until the requests opened so far would be known after a power cut, where the mode promises that.
@@ -177,6 +225,18 @@ impl Recorder {
                 self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await
             }
         }
+    }
+
+    /// Writes a record and waits until the database has it, whatever the mode.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where it is not there in time.
+    pub(crate) async fn write_stored(&self, draft: &Draft) -> Result<(), Fault> {
+        if !self.write(draft) {
+            return Err(Fault::LineageUnavailable);
+        }
+        let mark = self.log.mark();
+        self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await
     }
 
     async fn synced(&self) -> Result<(), Fault> {
@@ -312,10 +372,7 @@ impl Recorder {
 
     /// As [`Recorder::write`], for a request that an earlier process opened.
     pub fn write_opened(&self, opened: Option<Opened>, draft: &Draft) -> bool {
-        let mut prepared = Some(draft.prepare());
-        let written = self
-            .log
-            .close(opened, &mut |position| prepared.take().expect("the log seals once").seal(position, &self.signer));
+        let written = self.append(opened, draft);
         if let Err(fault) = &written {
             tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
         }

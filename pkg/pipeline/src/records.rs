@@ -40,21 +40,37 @@ impl Pipeline {
         self.identify(exchange, head).await?;
         let id: LineageId = id.parse().map_err(|_| Fault::UnknownRecord)?;
         let record = self.find(id).await?.filter(|record| self.may_see(record, exchange.keys().tenant));
-        let record = record.ok_or(Fault::UnknownRecord)?;
+        self.shown(&record.ok_or(Fault::UnknownRecord)?).await
+    }
+
+    /// Any tenant's record, for an auditor.
+    ///
+    /// # Errors
+    /// [`Fault::UnknownRecord`], or [`Fault::NotReady`] where the store is away.
+    pub async fn audit(&self, id: &str) -> Result<Bytes, Fault> {
+        let id: LineageId = id.parse().map_err(|_| Fault::UnknownRecord)?;
+        self.shown(&self.find(id).await?.ok_or(Fault::UnknownRecord)?).await
+    }
+
+    async fn shown(&self, record: &Arc<Record>) -> Result<Bytes, Fault> {
         let envelope = String::from_utf8(record.to_envelope_json()).map_err(|error| Fault::Internal(error.into()))?;
         let envelope = RawValue::from_string(envelope).map_err(|error| Fault::Internal(error.into()))?;
-        let receipt = Receipt::of(&record, &self.parts.recorder.voice().origin).to_string();
+        let receipt = Receipt::of(record, &self.parts.recorder.voice().origin).to_string();
         let proof = match &self.parts.tree {
-            Some(tree) => tree.proof(&record).await,
+            Some(tree) => tree.proof(record).await,
             None => None,
         };
-        let shown = Shown { id: id.to_string(), receipt, envelope: &envelope, proof };
+        let shown = Shown { id: record.id.to_string(), receipt, envelope: &envelope, proof };
         serde_json::to_vec(&shown).map(Bytes::from).map_err(|error| Fault::Internal(error.into()))
     }
 
     pub(crate) async fn find(&self, id: LineageId) -> Result<Option<Arc<Record>>, Fault> {
-        if let Some(recent) = self.parts.recorder.log().find(id) {
-            return Ok(Some(recent));
+        let log = self.parts.recorder.log();
+        if let Some(recent) = log.find(id) {
+            // A segment that is still retained holds what was erased in the store.
+            let shipped = recent.seq < log.stats().shipped_seq;
+            let erased = shipped && self.parts.records.is_erased(recent.log, recent.seq).await.unwrap_or(false);
+            return Ok(Some(recent).filter(|_| !erased));
         }
         let found = self.parts.records.find(id, None).await;
         found.map(|record| record.map(Arc::new)).map_err(|fault| {

@@ -3,7 +3,7 @@
 use super::*;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use signet_lineage::{ControlStamp, Draft, Gateway, Position, Signer, Tree};
+use signet_lineage::{Columns, ControlStamp, Draft, Gateway, Position, Signer, Tree};
 use signet_spool::{LogFault, LogStats, Opened, Written};
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,6 +125,18 @@ impl RecordStore for Yes {
 
     async fn find(&self, _: LineageId, _: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
         Ok(None)
+    }
+
+    async fn erase(&self, _: &Record) -> Result<bool, ShipFault> {
+        Ok(false)
+    }
+
+    async fn is_erased(&self, _: LogId, _: u64) -> Result<bool, ShipFault> {
+        Ok(false)
+    }
+
+    async fn list(&self, _: Option<TenantId>, _: Option<LineageId>, _: u32) -> Result<Vec<Columns>, ShipFault> {
+        Ok(Vec::new())
     }
 
     async fn logs(&self) -> Result<Vec<LogRow>, ShipFault> {

@@ -25,8 +25,8 @@ pub struct TreeParts {
     pub records: Arc<dyn RecordStore>,
     /// Shipped checkpoints and tiles.
     pub store: Arc<dyn TreeStore>,
-    /// The text of `/v1/lineage/keys`.
-    pub keys: String,
+    /// Gives the text of `/v1/lineage/keys`.
+    pub keys: Box<dyn Fn() -> String + Send + Sync>,
     /// Where the database is asked.
     pub services: Handle,
 }
@@ -55,10 +55,10 @@ impl TreeView {
         Self(parts)
     }
 
-    /// The public keys of this process: PEM of the key that signs records, and in a comment the verifier key of the one
-    /// that signs checkpoints.
-    pub fn keys(&self) -> &str {
-        &self.0.keys
+    /// The public keys of this process: PEM of the keys that sign records or did so, and the verifier key of the one that
+    /// signs checkpoints.
+    pub fn keys(&self) -> String {
+        (self.0.keys)()
     }
 
     /// The newest checkpoint of a log.

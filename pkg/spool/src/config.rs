@@ -25,9 +25,9 @@ pub struct Config {
     pub recent_bytes: u64,
     /// How long the sync thread lets a group grow. With the time of one fdatasync it is how far the disk is behind.
     pub group_pause: Duration,
-    /// With an Ed25519 public key: a log in which records are missing is opened only if `gap` records signed by this key
-    /// declare all of them.
-    pub gap_key: Option<[u8; 32]>,
+    /// With Ed25519 public keys, those that sign this log or did so: a log in which records are missing is opened only if
+    /// `gap` records signed by one of them declare all of them.
+    pub gap_keys: Option<Vec<[u8; 32]>>,
     /// A tree head of this log that was signed and may be known to others: what is found must contain it.
     pub published: Option<TreeHead>,
 }
@@ -45,7 +45,7 @@ impl Config {
             record_bytes: 4 << 10,
             recent_bytes: 16 << 20,
             group_pause: Duration::from_millis(5),
-            gap_key: None,
+            gap_keys: None,
             published: None,
         }
     }

@@ -69,7 +69,7 @@ pub(crate) fn recover(
     let heads = firsts.iter().map(|&first| head(&*files, log, first)).collect::<Result<Vec<_>, _>>()?;
     let tree = heads.first().map(|h| h.tree.clone()).unwrap_or_default();
     let mut found = Found {
-        replay: Replay::new(log, tree, min_next_seq, config.gap_key, config.published)?,
+        replay: Replay::new(log, tree, min_next_seq, config.gap_keys.clone(), config.published)?,
         files,
         config,
         log,

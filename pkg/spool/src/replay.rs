@@ -34,7 +34,7 @@ pub(crate) struct Replay {
     /// that a later segment begins with, shows that it is not.
     pub(crate) undecided: HashSet<LineageId>,
     pub(crate) recent: Recent,
-    gap_key: Option<[u8; 32]>,
+    gap_keys: Option<Vec<[u8; 32]>>,
     declared: Vec<DeclaredGap>,
     /// The last frame read ended the log properly.
     pub(crate) clean: bool,
@@ -46,7 +46,7 @@ impl Replay {
         log: LogId,
         tree: Tree,
         shipped: Option<u64>,
-        gap_key: Option<[u8; 32]>,
+        gap_keys: Option<Vec<[u8; 32]>>,
         published: Option<TreeHead>,
     ) -> Result<Self, OpenFault> {
         let mut replay = Self {
@@ -60,7 +60,7 @@ impl Replay {
             live: HashMap::new(),
             undecided: HashSet::new(),
             recent: Recent::default(),
-            gap_key,
+            gap_keys,
             declared: Vec::new(),
             clean: false,
         };
@@ -80,16 +80,16 @@ impl Replay {
     }
 
     fn note_declared(&mut self, record: &Record) {
-        let Some(key) = &self.gap_key else { return };
+        let Some(keys) = &self.gap_keys else { return };
         if Columns::read(&record.payload).is_ok_and(|columns| columns.kind == signet_lineage::Kind::Gap) {
-            self.declared.extend(DeclaredGap::read(record, key));
+            self.declared.extend(keys.iter().find_map(|key| DeclaredGap::read(record, key)));
         }
     }
 
     /// The first gap that may not be gone over.
     pub(crate) fn undeclared(&self) -> Option<&Gap> {
         let covers = |gap: &Gap| self.declared.iter().any(|told| told.from <= gap.first_seq && gap.last_seq <= told.to);
-        self.gaps.iter().find(|gap| self.gap_key.is_some() && !covers(gap))
+        self.gaps.iter().find(|gap| self.gap_keys.is_some() && !covers(gap))
     }
 
     /// The seq behind the last record known of.

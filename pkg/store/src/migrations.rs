@@ -25,6 +25,7 @@ pub(crate) fn postgres() -> Migrator {
         (5, "trust", include_str!("../../../migrations/postgres/0005_trust.sql")),
         (6, "tree", include_str!("../../../migrations/postgres/0006_tree.sql")),
         (7, "append_only", include_str!("../../../migrations/postgres/0007_append_only.sql")),
+        (8, "access", include_str!("../../../migrations/postgres/0008_access.sql")),
     ])
 }
 
@@ -36,5 +37,6 @@ pub(crate) fn sqlite() -> Migrator {
         (4, "labels", include_str!("../../../migrations/sqlite/0004_labels.sql")),
         (5, "trust", include_str!("../../../migrations/sqlite/0005_trust.sql")),
         (6, "tree", include_str!("../../../migrations/sqlite/0006_tree.sql")),
+        (8, "access", include_str!("../../../migrations/sqlite/0008_access.sql")),
     ])
 }

@@ -173,6 +173,12 @@ macro_rules! readers {
             Ok((record, Stored { columns, leaf_hash, ..Stored::default() }))
         }
 
+        /// The columns of [`to_stored`]; none of a kind that is not known.
+        pub(super) fn to_columns(row: &$row) -> Result<Option<Columns>, Fault> {
+            let id = LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes());
+            stored_kind(row.try_get(8)?, &[]).map(|kind| columns(row, kind, id)).transpose()
+        }
+
         /// Of the columns that a shipper fills from the statement, none is.
         fn has_no_columns(row: &$row) -> bool {
             use sqlx::ValueRef as _;

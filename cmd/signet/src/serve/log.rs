@@ -7,6 +7,8 @@ use signet_lineage::{Draft, KeyRotation, KeyUse, LOST_BY_DATABASE, OpenFacts, Pu
 use signet_pipeline::{Recorder, TreeFiles};
 use signet_spool::{Config as SpoolConfig, Disk, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
 use signet_types::{Clock, LogId};
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,13 +26,32 @@ pub(crate) struct OpenLog {
     published: bool,
 }
 
+impl OpenLog {
+    /// The last record that is left of a log that is taken up; `dir` is its folder.
+    pub(crate) fn newest(&self, dir: &Path) -> Result<Option<Arc<Record>>, Stop> {
+        let Some(found) = self.found.as_ref().filter(|found| !found.fresh) else { return Ok(None) };
+        let last = self.log.read_from(found.next_seq.saturating_sub(1), 1, 1);
+        if let Some(last) = last.map_err(|fault| anyhow!(fault))?.pop() {
+            return Ok(Some(last));
+        }
+        // The last one is not readable.
+        let mut newest = None;
+        let read = signet_spool::read_records(dir, 0, |record| {
+            newest = Some(Arc::new(record));
+            ControlFlow::Continue(())
+        });
+        read.map_err(|fault| anyhow!(fault).context("reading the lineage log"))?;
+        Ok(newest)
+    }
+}
+
 /// Opens the log that the configuration asks for.
 ///
 /// A `strict` log in which records are missing is refused: its promise is broken, and someone has to know. With
 /// `accept_gap` it is opened, and a signed record says what is missing.
 pub(crate) fn open(
     config: &Config,
-    (key, accept_gap): (&PublicKey, bool),
+    (keys, accept_gap): (&[PublicKey], bool),
     clock: &Arc<dyn Clock>,
     checkpoint_key: &PublicKey,
     stored: impl Fn(LogId) -> Option<u64>,
@@ -39,7 +60,8 @@ pub(crate) fn open(
         let log = MemoryLog::new(LogId::generate(clock.now_ms()), MEMORY_BOUND);
         return Ok(OpenLog { log: Arc::new(log), found: None, published: false });
     }
-    let mut spool = spool_config(config, Some(*key.as_bytes()).filter(|_| !accept_gap));
+    let keys = keys.iter().map(|key| *key.as_bytes()).collect();
+    let mut spool = spool_config(config, Some(keys).filter(|_| !accept_gap));
     let started = Instant::now();
     let known = Spool::peek(&spool).map_err(|fault| anyhow!(fault).context("opening the lineage log"))?;
     let stored = known.and_then(stored);
@@ -71,14 +93,14 @@ pub(crate) fn open(
 }
 
 /// Segments are small enough that a small log has several, and shipped ones make room before it is full.
-fn spool_config(config: &Config, key: Option<[u8; 32]>) -> SpoolConfig {
+fn spool_config(config: &Config, keys: Option<Vec<[u8; 32]>>) -> SpoolConfig {
     let max_bytes = config.lineage.spool_max_bytes;
     let strict = matches!(config.lineage.mode, LineageMode::Strict | LineageMode::StrictDb);
     // Where answers wait for the disk, a group is what came while the disk was busy with the last one.
     let group_pause = if strict { Duration::ZERO } else { SpoolConfig::new("").group_pause };
     SpoolConfig {
         group_pause,
-        gap_key: key.filter(|_| strict),
+        gap_keys: keys.filter(|_| strict),
         max_bytes,
         retain_bytes: config.lineage.retain_bytes.min(max_bytes / 2),
         segment_bytes: (max_bytes / 8).clamp(SEGMENT_MIN, SEGMENT_MAX).min(max_bytes / 2),

@@ -5,6 +5,7 @@
 //! shipped. Each step has a signal of its own: a shipper that stopped with the listeners would miss the last records.
 
 use super::build::{self, Built, Common};
+use super::keys::KeyFile;
 use super::lanes::Lanes;
 use super::tree::{self, Tree};
 use super::{Stop, files, folder, index, keys, log};
@@ -15,8 +16,8 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression, Sampler, Sampling, ShipEnd,
-    Shipper, Tail, outbox, question_log,
+    Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression, Rotation, Sampler, Sampling,
+    ShipEnd, Shipper, Tail, outbox, question_log,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -106,7 +107,7 @@ fn open(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
     let signer = keys::signer(&config)?;
-    let key = signer.public_key();
+    let key_file = KeyFile::of(&config);
     let checkpoints = keys::checkpoint_signer(&config)?;
     let (stores, redis, index) = {
         let _inside = services.enter();
@@ -117,13 +118,15 @@ fn open(
         )
     };
     let ask = |log| services.block_on(stored_seq(&stores, log));
-    let opened = log::open(&config, (&key, accept_gap), &clock, &checkpoints.public_key(), ask)?;
+    let opened = log::open(&config, (&key_file.known(&signer), accept_gap), &clock, &checkpoints.public_key(), ask)?;
+    let signer = key_file.in_force(signer, opened.newest(&config.lineage.dir)?.as_deref())?;
+    let key = signer.public_key();
     let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
     let gaps = log::announce(opened, &recorder, &key, &checkpoints)?;
     let (health, close, stop): (Arc<Health>, _, _) =
         (Arc::default(), CancellationToken::new(), CancellationToken::new());
     let parts = tree::Of { config: &config, common: &common, recorder: &recorder, stores: &stores, health: &health };
-    let tree = Tree::start(parts, &key, checkpoints, &services)?;
+    let tree = Tree::start(parts, checkpoints, &services)?;
     Ok(Process {
         config,
         common,
@@ -185,6 +188,8 @@ impl Process {
         let admin = AdminConfig {
             token: Arc::new(keys::admin_token(&self.config)?),
             hosts: admin_hosts(self.config.admin.listen),
+            auditors: self.config.lineage.auditor_tokens.clone().into(),
+            rotation: self.rotation(),
         };
         let public = bound(self.config.server.listen, "server.listen")?;
         let private = bound(self.config.admin.listen, "admin.listen")?;
@@ -199,6 +204,13 @@ impl Process {
         let private = signet_http::serve(private, vec![lane], None, self.close.clone(), grace);
         let serving = vec![tokio::spawn(public), tokio::spawn(private)];
         Ok(Bound { public: public_at, private: private_at, serving })
+    }
+
+    /// Rotates the key that signs records. A log in memory begins anew with each process, and with it any key.
+    fn rotation(&self) -> Option<Arc<Rotation>> {
+        let place = Box::new(KeyFile::of(&self.config));
+        let kept = self.config.lineage.mode != LineageMode::Memory;
+        kept.then(|| Arc::new(Rotation::new(self.recorder.clone(), place)))
     }
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.

@@ -2,12 +2,13 @@
 //! that the listeners show.
 
 use super::build::Common;
+use super::keys::KeyFile;
 use anyhow::{Context, Result, anyhow};
 use http::uri::PathAndQuery;
 use signet_config::{AnchorPlace, Config, LineageMode};
 use signet_http::Health;
 use signet_lineage::tlog::NoteKey;
-use signet_lineage::{KeySet, PublicKey, Signer};
+use signet_lineage::{KeySet, Signer};
 use signet_pipeline::{
     Anchor, Anchoring, Cadence, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, Recorder, Shown, StoreAnchor,
     TreeFiles, TreeParts, TreeView,
@@ -46,7 +47,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn start(of: Of<'_>, key: &PublicKey, signer: Signer, services: &Handle) -> Result<Self> {
+    pub(crate) fn start(of: Of<'_>, signer: Signer, services: &Handle) -> Result<Self> {
         let Of { config, common, recorder, stores, health } = of;
         let log = recorder.log().clone();
         let name = format!("{}/{}", config.lineage.origin, log.id());
@@ -72,7 +73,7 @@ impl Tree {
             files: files.clone(),
             records: stores.records.clone(),
             store: stores.trees.clone(),
-            keys: keys(key, &note_key),
+            keys: keys(config, recorder.clone(), note_key),
             services: services.clone(),
         });
         let mut anchors = anchors(config)?;
@@ -115,10 +116,13 @@ impl Drop for Tree {
     }
 }
 
-/// The key of records in PEM, and that of checkpoints as a verifier key: what `verify --key` takes.
-fn keys(key: &PublicKey, checkpoints: &NoteKey) -> String {
-    let pem = KeySet::new([*key]).map(|keys| keys.to_string()).unwrap_or_default();
-    format!("{pem}{checkpoints}\n")
+/// The keys of records in PEM, those of the past too, and that of checkpoints as a verifier key: what `verify --key` takes.
+fn keys(config: &Config, recorder: Arc<Recorder>, checkpoints: NoteKey) -> Box<dyn Fn() -> String + Send + Sync> {
+    let before = KeyFile::of(config).old();
+    Box::new(move || {
+        let keys = KeySet::new(before.iter().copied().chain(recorder.attest_keys()));
+        format!("{}{checkpoints}\n", keys.map(|keys| keys.to_string()).unwrap_or_default())
+    })
 }
 
 fn anchors(config: &Config) -> Result<Vec<Box<dyn Anchor>>> {

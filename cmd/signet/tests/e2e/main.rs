@@ -2,6 +2,7 @@
 //!
 //! `deploy/services.sh start --dir DIR --fast` starts the services; export `DIR/services.env`.
 
+mod access;
 mod bad_input;
 mod cache_eval;
 mod cache_http;
@@ -11,6 +12,7 @@ mod client;
 mod connections;
 mod crash;
 mod drill;
+mod erase;
 mod flights;
 mod gaps;
 mod gateway;
@@ -18,6 +20,7 @@ mod headers;
 mod hostile;
 mod judge;
 mod keeper;
+mod keys;
 mod large;
 mod limits;
 mod lineage;

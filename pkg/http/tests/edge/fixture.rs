@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
 use signet_http::{App, OpenAiFaces};
-use signet_lineage::{Gateway, LogRow, Record, RecordStore, ShipFault, Signer};
+use signet_lineage::{Columns, Gateway, LogRow, Record, RecordStore, ShipFault, Signer};
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
 use signet_pipeline::{AuthMode, Durability, Parts, Pipeline, Recorder, Settings, Voice, outbox};
 use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
@@ -60,6 +60,18 @@ impl RecordStore for NoRows {
 
     async fn find(&self, _: LineageId, _: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
         Ok(None)
+    }
+
+    async fn erase(&self, _: &Record) -> Result<bool, ShipFault> {
+        Ok(false)
+    }
+
+    async fn is_erased(&self, _: LogId, _: u64) -> Result<bool, ShipFault> {
+        Ok(false)
+    }
+
+    async fn list(&self, _: Option<TenantId>, _: Option<LineageId>, _: u32) -> Result<Vec<Columns>, ShipFault> {
+        Ok(Vec::new())
     }
 
     async fn logs(&self) -> Result<Vec<LogRow>, ShipFault> {

@@ -212,7 +212,7 @@ fn a_gap_is_gone_over_only_once_a_signed_record_declares_it() {
         bytes[at] ^= 1;
     });
     let signer = Signer::generate();
-    let strict = Config { gap_key: Some(*signer.public_key().as_bytes()), ..config() };
+    let strict = Config { gap_keys: Some(vec![[1; 32], *signer.public_key().as_bytes()]), ..config() };
     let refused = open_with(&files, strict.clone(), None);
     assert!(matches!(refused, Err(OpenFault::Undeclared { first_seq: 2, last_seq: 2 })));
     let before: Vec<_> =
@@ -228,6 +228,6 @@ fn a_gap_is_gone_over_only_once_a_signed_record_declares_it() {
     log.close(None, &mut |at| prepared.take().expect("once").seal(at, &signer)).expect("room");
     drop(log);
     open_with(&files, strict.clone(), None).expect("declared");
-    let other = Config { gap_key: Some(*Signer::generate().public_key().as_bytes()), ..config() };
+    let other = Config { gap_keys: Some(vec![*Signer::generate().public_key().as_bytes()]), ..config() };
     assert!(open_with(&files, other, None).is_err(), "declared by someone else");
 }

@@ -1,6 +1,6 @@
 //! Shipping records into Postgres, and finding them again.
 
-use super::read::{to_fence, to_log, to_record, to_stored};
+use super::read::{to_columns, to_fence, to_log, to_record, to_stored};
 use super::{PgStore, unnamed};
 use crate::columns::Row;
 use crate::fault::{Fault, to_i64, to_u64};
@@ -9,7 +9,7 @@ use crate::pack::Packer;
 use crate::readers::record_columns;
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
-use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
+use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
@@ -70,6 +70,23 @@ const STORED: &str = concat!(
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
+const ERASE: &str = "\
+UPDATE lineage_entry SET payload = $3, enc = 9, model = NULL
+WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
+const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
+const LIST: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
+);
+const LIST_OWN: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
+);
+
 #[async_trait]
 impl RecordStore for PgStore {
     async fn register(&self, log: &LogRow) -> Result<LogRow, ShipFault> {
@@ -100,6 +117,49 @@ impl RecordStore for PgStore {
 
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
         let work = self.transact(move |conn| Box::pin(async move { find(conn, id, tenant).await }));
+        Ok(work.await?)
+    }
+
+    async fn erase(&self, record: &Record) -> Result<bool, ShipFault> {
+        let (log, seq, digest) = (record.log, to_i64(record.seq)?, Leaf::of(record).payload_sha256());
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let order = unnamed(ERASE).bind(log.as_uuid()).bind(seq).bind(digest.to_vec());
+                Ok(order.execute(conn).await?.rows_affected() > 0)
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault> {
+        let seq = to_i64(seq)?;
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let ask = unnamed(IS_ERASED).bind(log.as_uuid()).bind(seq);
+                Ok(ask.fetch_optional(conn).await?.is_some())
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn list(
+        &self,
+        tenant: Option<TenantId>,
+        before: Option<LineageId>,
+        limit: u32,
+    ) -> Result<Vec<Columns>, ShipFault> {
+        let before = before.unwrap_or(LineageId::from_bytes([u8::MAX; 16]));
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                let text = if tenant.is_some() { LIST_OWN } else { LIST };
+                let mut ask = unnamed(text).bind(before.as_uuid()).bind(i64::from(limit));
+                if let Some(tenant) = tenant {
+                    ask = ask.bind(tenant.as_bytes().to_vec());
+                }
+                let rows = ask.fetch_all(conn).await?;
+                rows.iter().filter_map(|row| to_columns(row).transpose()).collect()
+            })
+        });
         Ok(work.await?)
     }
 

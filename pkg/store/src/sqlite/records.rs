@@ -1,14 +1,14 @@
 //! Shipping records into SQLite, and finding them again.
 
 use super::SqliteStore;
-use super::read::{to_fence, to_log, to_record, to_stored};
+use super::read::{to_columns, to_fence, to_log, to_record, to_stored};
 use crate::columns::Row;
 use crate::fault::{Fault, to_i64, to_u64};
 use crate::fence;
 use crate::readers::record_columns;
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
-use signet_lineage::{LogRow, Record, RecordStore, ShipFault};
+use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
@@ -43,6 +43,23 @@ const STORED: &str = concat!(
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
+const ERASE: &str = "\
+UPDATE lineage_entry SET payload = $3, enc = 9, model = NULL
+WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
+const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
+const LIST: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
+);
+const LIST_OWN: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
+);
+
 #[async_trait]
 impl RecordStore for SqliteStore {
     async fn register(&self, log: &LogRow) -> Result<LogRow, ShipFault> {
@@ -66,6 +83,49 @@ impl RecordStore for SqliteStore {
                 let tenant = tenant.map(|tenant| tenant.as_bytes().to_vec());
                 let ask = sqlx::query(FIND).bind(id.as_uuid()).bind(tenant);
                 ask.fetch_optional(conn).await?.as_ref().map(to_record).transpose()
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn erase(&self, record: &Record) -> Result<bool, ShipFault> {
+        let (log, seq, digest) = (record.log, to_i64(record.seq)?, Leaf::of(record).payload_sha256());
+        let work = self.write(move |conn| {
+            Box::pin(async move {
+                let order = sqlx::query(ERASE).bind(log.as_uuid()).bind(seq).bind(digest.to_vec());
+                Ok(order.execute(conn).await?.rows_affected() > 0)
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault> {
+        let seq = to_i64(seq)?;
+        let work = self.read(move |conn| {
+            Box::pin(async move {
+                let ask = sqlx::query(IS_ERASED).bind(log.as_uuid()).bind(seq);
+                Ok(ask.fetch_optional(conn).await?.is_some())
+            })
+        });
+        Ok(work.await?)
+    }
+
+    async fn list(
+        &self,
+        tenant: Option<TenantId>,
+        before: Option<LineageId>,
+        limit: u32,
+    ) -> Result<Vec<Columns>, ShipFault> {
+        let before = before.unwrap_or(LineageId::from_bytes([u8::MAX; 16]));
+        let work = self.read(move |conn| {
+            Box::pin(async move {
+                let text = if tenant.is_some() { LIST_OWN } else { LIST };
+                let mut ask = sqlx::query(text).bind(before.as_uuid()).bind(i64::from(limit));
+                if let Some(tenant) = tenant {
+                    ask = ask.bind(tenant.as_bytes().to_vec());
+                }
+                let rows = ask.fetch_all(conn).await?;
+                rows.iter().filter_map(|row| to_columns(row).transpose()).collect()
             })
         });
         Ok(work.await?)

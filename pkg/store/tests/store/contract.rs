@@ -31,6 +31,8 @@ macro_rules! record_store_contract {
             batches_larger_than_one_statement_arrive_whole
             shipping_from_many_tasks_at_once_holds_every_record_once
             logs_are_listed_by_id
+            a_tenants_records_are_listed_newest_first_page_by_page
+            a_payload_that_is_erased_leaves_its_row_and_its_leaf
             the_copies_beside_a_record_are_what_it_says
         );
     };

@@ -212,3 +212,46 @@ pub(crate) async fn the_copies_beside_a_record_are_what_it_says(fixture: Fixture
     let (stored, signed) = (stored.columns.expect("columns"), Columns::read(&record.payload).expect("a statement"));
     assert!(stored.kind != signed.kind && stored.status == Some(500), "{stored:?}");
 }
+
+pub(crate) async fn a_tenants_records_are_listed_newest_first_page_by_page(fixture: Fixture) {
+    let (store, log) = registered(&fixture).await;
+    let batch: Vec<_> = (0..9).map(|seq| record_at(log, seq, tenant(u8::from(seq % 3 == 0)), NOON + 7 * seq)).collect();
+    store.ship(log, 1, &batch).await.expect("shipped");
+    for of in [None, Some(tenant(0)), Some(tenant(1)), Some(tenant(2))] {
+        let mut expected: Vec<_> = batch.iter().filter_map(|record| Columns::read(&record.payload).ok()).collect();
+        expected.retain(|columns| of.is_none() || columns.tenant == of);
+        expected.reverse();
+        let (mut listed, mut before) = (Vec::new(), None);
+        loop {
+            let page = store.list(of, before, 2).await.expect("a read");
+            assert!(page.len() <= 2);
+            let Some(last) = page.last() else { break };
+            before = Some(last.id);
+            listed.extend(page);
+        }
+        assert_eq!(listed, expected, "{of:?}");
+    }
+}
+
+pub(crate) async fn a_payload_that_is_erased_leaves_its_row_and_its_leaf(fixture: Fixture) {
+    let (store, log) = registered(&fixture).await;
+    let batch = records(log, 0..4);
+    store.ship(log, 1, &batch).await.expect("shipped");
+    assert!(!store.is_erased(log, 2).await.expect("a read"));
+    assert!(store.erase(&batch[2]).await.expect("erased"));
+    assert!(!store.erase(&batch[2]).await.expect("it was gone"));
+    assert!(store.is_erased(log, 2).await.expect("a read") && !store.is_erased(log, 1).await.expect("a read"));
+    assert_eq!(store.find(batch[2].id, None).await.expect("a read"), None);
+    assert_eq!(seqs(&store, log).await, [0, 1, 3]);
+    let rows = fixture.stores.stored(log, 0, 10).await.expect("a read");
+    let (left, beside) = &rows[2];
+    let leaf = Leaf::of(&batch[2]);
+    assert!(beside.erased && left.payload.is_empty());
+    assert_eq!((beside.payload_sha256, beside.leaf_hash), (Some(leaf.payload_sha256()), Some(leaf.hash())));
+    assert_eq!(fixture.stores.trees.leaf_hashes(log, 0, 10).await.expect("a read").len(), 4);
+    let listed = store.list(None, None, 10).await.expect("a read");
+    assert_eq!(listed.iter().filter(|columns| columns.model.is_none()).count(), 1);
+    // Shipped once more, as after an outage: it stays gone.
+    assert_eq!(store.ship(log, 1, &batch).await.expect("held"), 4);
+    assert!(store.is_erased(log, 2).await.expect("a read"));
+}

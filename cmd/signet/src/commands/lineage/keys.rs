@@ -1,9 +1,13 @@
 //! `signet lineage keys`.
 
 use super::super::out::say;
+use super::key_list;
 use super::source::{Source, stored_logs};
+use crate::commands::admin::AdminArgs;
 use crate::exit;
-use anyhow::{Context, Result, anyhow};
+use crate::serve::keys::KeyFile;
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, Subcommand};
 use serde::Deserialize;
 use signet_lineage::tlog::NoteKey;
 use signet_lineage::{PublicKey, Signer};
@@ -11,18 +15,52 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 
-pub(super) fn keys(source: &Source) -> Result<u8> {
-    say(&text(source)?);
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    order: Option<KeysOrder>,
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Subcommand)]
+enum KeysOrder {
+    /// Let a new key sign records from now on, in a running gateway. Both keys have to be pinned from then on.
+    Rotate(AdminArgs),
+    /// Print which key signs from which place on, a line each, as the records say.
+    List(Source),
+    /// Print the line of a file of pinned keys by which what the key signed behind a place counts no more.
+    Revoke(key_list::RevokeArgs),
+}
+
+pub(super) fn keys(args: &KeysArgs) -> Result<u8> {
+    match &args.order {
+        None => say(&text(&args.source)?),
+        Some(KeysOrder::Rotate(admin)) => return rotate(admin),
+        Some(KeysOrder::List(source)) => return key_list::list(source),
+        Some(KeysOrder::Revoke(args)) => return key_list::revoke(args),
+    }
     Ok(exit::OK)
 }
 
-/// The public keys of a folder: the one that signs records as PEM, the one that signs checkpoints as a verifier key.
+fn rotate(admin: &AdminArgs) -> Result<u8> {
+    let (status, body) = admin.ask("POST", "/admin/v1/lineage/keys/rotate", b"")?;
+    if status == 200 {
+        say(&format!("{body}\n"));
+        return Ok(exit::OK);
+    }
+    bail!("the gateway says {status}: {}", body.trim())
+}
+
+/// The public keys of a folder: those that sign records or did so as PEM, the one that signs checkpoints as a verifier key.
 pub(super) fn text(source: &Source) -> Result<String> {
-    let key = signer(source, "lineage.key")?.public_key();
-    let mut text = key.to_pem();
+    let mut keys = vec![signer(source, "lineage.key")?.public_key()];
+    keys.extend(KeyFile::at(source.folder().join("lineage.key")).old());
+    let mut text: String = keys.iter().map(PublicKey::to_pem).collect();
     if source.folder().join("lineage-checkpoint.key").exists() {
         let public = signer(source, "lineage-checkpoint.key")?.public_key();
-        for name in names(source, &key)? {
+        for name in names(source, &keys)? {
             let key = NoteKey::new(&name, public).ok_or_else(|| anyhow!("{name} is no key's name"))?;
             text.extend([key.to_string().as_str(), "\n"]);
         }
@@ -51,10 +89,10 @@ struct Control {
     origin: String,
 }
 
-/// The names of the logs that this key signs: the folder's own, as its first record says, and those of the database. A log
+/// The names of the logs that these keys sign: the folder's own, as its first record says, and those of the database. A log
 /// in memory is only there.
-fn names(source: &Source, key: &PublicKey) -> Result<BTreeSet<String>> {
-    let rows = stored_logs(source)?.into_iter().filter(|row| row.attest_key == *key.as_bytes());
+fn names(source: &Source, keys: &[PublicKey]) -> Result<BTreeSet<String>> {
+    let rows = stored_logs(source)?.into_iter().filter(|row| keys.iter().any(|key| row.attest_key == *key.as_bytes()));
     let mut names: BTreeSet<_> = rows.map(|row| format!("{}/{}", row.origin, row.log)).collect();
     if let Some(dir) = source.log_folder() {
         signet_spool::read_records(&dir, 0, |record| {

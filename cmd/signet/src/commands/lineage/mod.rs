@@ -1,7 +1,9 @@
 //! `signet lineage`: the auditor's tool. It takes no lock and changes nothing.
 
 mod checkpoint;
+mod erase;
 mod export;
+mod key_list;
 mod keys;
 mod reconcile;
 mod show;
@@ -22,10 +24,12 @@ pub(crate) enum LineageCommand {
     Show(show::ShowArgs),
     /// List every answer that was served from this one, a line each.
     Children(show::ShowArgs),
-    /// Print the public keys of a data folder, in the form that `verify --key` takes.
-    Keys(Source),
+    /// Print the public keys of a data folder, in the form that `verify --key` takes; or rotate, list or revoke them.
+    Keys(keys::KeysArgs),
     /// Print the newest checkpoint of each log, in the form of an anchor file.
     Checkpoint(Source),
+    /// Remove the payload of one record, in a running gateway: its leaf and every proof stay.
+    Erase(erase::EraseArgs),
     /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`; or write a bundle of all that
     /// proves them.
     Export(export::ExportArgs),
@@ -36,8 +40,9 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Verify(args) => verify::verify(&args),
         LineageCommand::Show(args) => show::show(&args),
         LineageCommand::Children(args) => show::children(&args),
-        LineageCommand::Keys(source) => keys::keys(&source),
+        LineageCommand::Keys(args) => keys::keys(&args),
         LineageCommand::Checkpoint(source) => checkpoint::checkpoint(&source),
+        LineageCommand::Erase(args) => erase::erase(&args),
         LineageCommand::Export(args) => export::export(&args),
     };
     done.unwrap_or_else(|error| {
