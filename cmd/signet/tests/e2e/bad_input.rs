@@ -237,7 +237,6 @@ fn what_is_not_here_is_a_404_and_a_wrong_method_a_405() {
         "/v1/messages",
         "/v1/chat/completions/",
         "/metrics",
-        "/v1/lineage",
     ] {
         let answer = gateway.post(path, &[], b"{}");
         assert_eq!(answer.refusal(404)["code"], "unknown_url", "{path}");

@@ -77,13 +77,13 @@ const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq =
 const LIST: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
     FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
 );
 const LIST_OWN: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
     FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
 );
 
