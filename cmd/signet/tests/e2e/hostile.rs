@@ -33,6 +33,7 @@ fn shown(answer: &Answer) -> (u16, Vec<(String, String)>, String) {
             "lineage-id"
             | "lineage-receipt"
             | "lineage-opening"
+            | "content-digest"
             | "x-request-id"
             | "date"
             | "x-upstream-request-id" => "...".to_owned(),

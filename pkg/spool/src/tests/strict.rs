@@ -126,9 +126,11 @@ impl Death {
     }
 }
 
-/// A process that takes the log up: it ends what it finds open and answers one request of its own.
+/// A process that takes the log up: it ends what it finds open and answers one request of its own. What it found is as good as
+/// acknowledged, since it builds on it.
 fn take_up(files: &SimFiles, n: u64, told: &mut Vec<LineageId>) -> Result<(), LogFault> {
     let (log, found) = try_open(files, None).map_err(|fault| LogFault::Failed(fault.to_string()))?;
+    told.extend(ids(&read_all(&log, 0)));
     for (opened, _) in found.orphans {
         let id = opened.id;
         log.close(Some(opened), &mut |at| record(id, at))?;
