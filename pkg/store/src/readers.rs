@@ -176,7 +176,7 @@ macro_rules! readers {
         /// The columns of [`to_stored`]; none of a kind that is not known.
         pub(super) fn to_columns(row: &$row) -> Result<Option<Columns>, Fault> {
             let id = LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes());
-            stored_kind(row.try_get(8)?, &[]).map(|kind| columns(row, kind, id)).transpose()
+            stored_kind(row.try_get(9)?, &[]).map(|kind| columns(row, kind, id)).transpose()
         }
 
         /// Of the columns that a shipper fills from the statement, none is.

@@ -44,19 +44,18 @@ const STORED: &str = concat!(
 );
 
 const ERASE: &str = "\
-UPDATE lineage_entry SET payload = $3, enc = 9, model = NULL
-WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
+UPDATE lineage_entry SET payload = $3, enc = 9 WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
 const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
 const LIST: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
     FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
 );
 const LIST_OWN: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq, enc
+    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
     FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
 );
 
