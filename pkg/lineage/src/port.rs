@@ -64,8 +64,8 @@ pub trait RecordStore: Send + Sync + 'static {
     async fn pass_gap(&self, log: LogId, epoch: u32, gap: &Record) -> Result<u64, ShipFault>;
     /// The record with this id if it belongs to `tenant`.
     async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault>;
-    /// Removes the payload of a stored record. Its hash stays in its place, so that the leaf can still be told; a model's
-    /// name, which the caller chose, goes too. Whether it was there until now.
+    /// Removes the payload of a stored record. Its hash stays in its place, so that the leaf can still be told, and so do
+    /// the columns beside it. Whether it was there until now.
     async fn erase(&self, record: &Record) -> Result<bool, ShipFault>;
     /// Whether the payload of a record was removed.
     async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault>;

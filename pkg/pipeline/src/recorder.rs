@@ -102,8 +102,8 @@ impl Recorder {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (unrecorded, latest_ms, denials) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
-        let (signing, together) = (Signing::new(signer), Mutex::new((clock.now_ms(), clock.mono_ns())));
-        Self { log, signing, voice, clock, metrics, unrecorded, latest_ms, together, denials }
+        let together = Mutex::new((clock.now_ms(), clock.mono_ns()));
+        Self { log, signing: Signing::new(signer), voice, clock, metrics, unrecorded, latest_ms, together, denials }
     }
 
     /// The log.

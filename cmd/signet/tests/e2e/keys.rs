@@ -2,6 +2,7 @@
 
 use crate::gateway::{Gateway, Setup, chat, eventually, mock, records, signet};
 use crate::keeper::Keeper;
+use crate::stack::Postgres;
 use serde_json::Value;
 use signet_lineage::Signer;
 use std::fs;
@@ -200,4 +201,35 @@ fn a_revoked_key_counts_below_the_place_that_was_good_and_not_behind() {
     fs::write(&file, format!("{pinned}revoked {old} {log} {seq}\n")).expect("a file");
     let (code, said) = keeper.verify(&["--data", data]);
     assert_eq!(code, 18, "a rotation behind the place names no heir: {said}");
+}
+
+#[test]
+fn in_postgres_a_rotated_log_is_the_same_writer_also_behind_an_outage_and_its_payloads_can_go() {
+    let mock = mock();
+    let postgres = Postgres::start();
+    let data = TempDir::new().expect("a folder");
+    let setup = Setup::on(&mock).within(data.path()).on_services(&postgres.url(), None);
+    let gateway = setup.start();
+    let first = gateway.chat(&chat("What is a neap tide?"), &[]);
+    rotated(&gateway);
+    shipped(&gateway);
+    // The shipper has to register again, with a log that another key signs by now.
+    postgres.down();
+    let second = gateway.chat(&chat("What is an ebb?"), &[]);
+    postgres.up();
+    shipped(&gateway);
+    let mut command =
+        signet(&["lineage", "erase", &first.id(), "--basis", "a test", "--admin", &gateway.admin.to_string()]);
+    let out = command.arg("--data").arg(data.path()).output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    drop(gateway.kill());
+    let gateway = setup.start();
+    let third = gateway.chat(&chat("What is a bore?"), &[]);
+    shipped(&gateway);
+    let mut keeper = Keeper::of(data.path());
+    for answer in [&first, &second, &third] {
+        keeper.keep(answer);
+    }
+    let (code, said) = keeper.verify(&["--db", &postgres.url()]);
+    assert!(code == 0 && said.contains("ERASED_OK: 1 "), "{code}: {said}");
 }

@@ -70,9 +70,7 @@ const STORED: &str = concat!(
     FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
-const ERASE: &str = "\
-UPDATE lineage_entry SET payload = $3, enc = 9, model = NULL
-WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
+const ERASE: &str = "SELECT lineage_erase($1, $2, $3)";
 const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
 const LIST: &str = concat!(
     "SELECT ",
@@ -125,7 +123,7 @@ impl RecordStore for PgStore {
         let work = self.transact(move |conn| {
             Box::pin(async move {
                 let order = unnamed(ERASE).bind(log.as_uuid()).bind(seq).bind(digest.to_vec());
-                Ok(order.execute(conn).await?.rows_affected() > 0)
+                Ok(order.fetch_one(conn).await?.try_get(0)?)
             })
         });
         Ok(work.await?)

@@ -44,8 +44,7 @@ const STORED: &str = concat!(
 );
 
 const ERASE: &str = "\
-UPDATE lineage_entry SET payload = $3, enc = 9, model = NULL
-WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
+UPDATE lineage_entry SET payload = $3, enc = 9 WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
 const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
 const LIST: &str = concat!(
     "SELECT ",

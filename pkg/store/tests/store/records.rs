@@ -249,8 +249,7 @@ pub(crate) async fn a_payload_that_is_erased_leaves_its_row_and_its_leaf(fixture
     assert!(beside.erased && left.payload.is_empty());
     assert_eq!((beside.payload_sha256, beside.leaf_hash), (Some(leaf.payload_sha256()), Some(leaf.hash())));
     assert_eq!(fixture.stores.trees.leaf_hashes(log, 0, 10).await.expect("a read").len(), 4);
-    let listed = store.list(None, None, 10).await.expect("a read");
-    assert_eq!(listed.iter().filter(|columns| columns.model.is_none()).count(), 1);
+    assert_eq!(store.list(None, None, 10).await.expect("a read").len(), 4);
     // Shipped once more, as after an outage: it stays gone.
     assert_eq!(store.ship(log, 1, &batch).await.expect("held"), 4);
     assert!(store.is_erased(log, 2).await.expect("a read"));
