@@ -8,13 +8,13 @@ use crate::head::{BodyFault, Head};
 use crate::in_band::InBand;
 use crate::landing::{self, Call, Judged, Landed, Whole};
 use crate::live::{Course, Live};
+use crate::neutral::bound;
 use crate::pipeline::{Pipeline, RouteRules};
 use crate::questions::Drawn;
 use crate::reply::{self, Hit, Reply, ReplyBody, names};
 use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
-use sha2::{Digest, Sha256};
 use signet_cache::{
     Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared,
     Question, Stored,
@@ -419,75 +419,6 @@ impl Pipeline {
     }
 }
 
-/// Headers that reach the provider and do not change what it answers. Every other one may, so it is part of the key.
-const NEUTRAL_HEADERS: [&str; 18] = [
-    "accept",
-    "accept-charset",
-    "accept-language",
-    "baggage",
-    "content-type",
-    "dnt",
-    "idempotency-key",
-    "origin",
-    "pragma",
-    "priority",
-    "referer",
-    "traceparent",
-    "tracestate",
-    "user-agent",
-    "x-client-request-id",
-    "x-request-id",
-    "x-requested-with",
-    "x-trace-id",
-];
-
-/// The same for whole families: SDK telemetry and browsers.
-const NEUTRAL_PREFIXES: [&str; 2] = ["x-stainless-", "sec-"];
-
-/// Headers of nearly every request that never reach the provider; a request with none but these needs no closer look.
-const UNSENT_HEADERS: [&str; 13] = [
-    "accept-encoding",
-    "authorization",
-    "cache-control",
-    "connection",
-    "content-length",
-    "host",
-    "lineage-want",
-    "te",
-    "x-cache-mode",
-    "x-cache-namespace",
-    "x-cache-similarity-min",
-    "x-cache-ttl",
-    "x-forwarded-for",
-];
-
-/// Binds the request's digest to the headers that may change its answer (an organisation, a beta, a route of the
-/// provider's own), in the order of their names.
-fn bound(shape: [u8; 32], headers: &http::HeaderMap) -> [u8; 32] {
-    let neutral =
-        |name: &str| NEUTRAL_HEADERS.contains(&name) || NEUTRAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    if headers.keys().all(|name| neutral(name.as_str()) || UNSENT_HEADERS.contains(&name.as_str())) {
-        return shape;
-    }
-    let forwarded = filter_request_headers(headers);
-    let mut binding: Vec<(&str, &[u8])> = forwarded
-        .as_map()
-        .iter()
-        .filter(|(name, _)| !neutral(name.as_str()))
-        .map(|(name, value)| (name.as_str(), value.as_bytes()))
-        .collect();
-    if binding.is_empty() {
-        return shape;
-    }
-    binding.sort_by_key(|(name, _)| *name);
-    let mut hash = Sha256::new_with_prefix(shape);
-    for part in binding.iter().flat_map(|(name, value)| [name.as_bytes(), *value]) {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hash.finalize().into()
-}
-
 /// Where the answer would be kept; none where the caller wants nothing stored.
 fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss) -> Option<Filling> {
     if plan.controls.fetch == Fetch::Bypass || exchange.keys().unstored.is_some() {
@@ -575,34 +506,5 @@ fn rendered(exchange: &Exchange, entry: &Entry, now_ms: u64, include_usage: bool
 impl From<BadRequest> for Fault {
     fn from(bad: BadRequest) -> Self {
         Self::Invalid { message: bad.message, param: bad.param, code: bad.code }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use http::{HeaderMap, HeaderName, HeaderValue};
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let typed = |(name, value): &(&'static str, &'static str)| {
-            (HeaderName::from_static(name), HeaderValue::from_static(value))
-        };
-        pairs.iter().map(typed).collect()
-    }
-
-    #[test]
-    fn headers_that_may_change_the_answer_are_bound_to_the_key() {
-        let plain = bound([1; 32], &headers(&[("host", "a"), ("user-agent", "b"), ("x-stainless-lang", "c")]));
-        assert_eq!(plain, [1; 32]);
-        let beta = bound([1; 32], &headers(&[("host", "a"), ("openai-beta", "x")]));
-        let other = bound([1; 32], &headers(&[("openai-beta", "y")]));
-        let unknown = bound([1; 32], &headers(&[("x-portkey", "x")]));
-        assert_ne!(beta, plain);
-        assert_ne!(beta, other);
-        assert_ne!(beta, unknown);
-        assert_eq!(
-            beta,
-            bound([1; 32], &headers(&[("openai-beta", "x"), ("traceparent", "t"), ("authorization", "k")]))
-        );
     }
 }

@@ -16,6 +16,7 @@ mod in_band;
 mod judge;
 mod landing;
 mod live;
+mod neutral;
 mod persist;
 mod pipeline;
 mod poured;
