@@ -65,6 +65,11 @@ async fn a_file_in_a_folder_that_is_not_there_is_a_fault_and_taken_up_once_it_is
     assert_eq!(std::fs::read_to_string(&path).expect("text"), format!("{}\n", published(2).note));
 }
 
+/// Lets the paused clock run on to here: no time passes, and every timer before it fires in its order.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_anchor_gets_the_newest_checkpoint_and_one_that_is_away_shows_its_age() {
     let (show, shown) = watch::channel(Some(Arc::new(published(1))));
@@ -75,17 +80,17 @@ async fn each_anchor_gets_the_newest_checkpoint_and_one_that_is_away_shows_its_a
     let every = Duration::from_secs(10);
     let task = Anchoring::new(Box::new(shelf.clone()), shown, every, clock.clone(), metrics.clone(), note);
     let running = tokio::spawn(task.run(stop.clone()));
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    pass(Duration::from_secs(5)).await;
     assert_eq!(shelf.0.lock().1, [1]);
     show.send_replace(Some(Arc::new(published(2))));
     show.send_replace(Some(Arc::new(published(3))));
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    pass(Duration::from_secs(15)).await;
     assert_eq!(shelf.0.lock().1, [1, 3], "not more often than asked for, and the newest");
 
     shelf.0.lock().0 = true;
     show.send_replace(Some(Arc::new(published(4))));
     clock.advance(Duration::from_mins(1));
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     assert_eq!(stale.lock().as_deref(), Some("away"));
     let text = metrics.encode();
     assert!(text.contains("signet_anchor_age_seconds{anchor=\"shelf\"} 58.0"), "{text}");
@@ -93,7 +98,7 @@ async fn each_anchor_gets_the_newest_checkpoint_and_one_that_is_away_shows_its_a
     assert!(failures.is_some_and(|n| n.parse::<u64>().is_ok_and(|n| (4..12).contains(&n))), "{failures:?}");
 
     shelf.0.lock().0 = false;
-    tokio::time::sleep(Duration::from_secs(40)).await;
+    pass(Duration::from_secs(40)).await;
     assert_eq!(shelf.0.lock().1, [1, 3, 4]);
     assert_eq!(*stale.lock(), None);
     assert!(metrics.encode().contains("signet_anchor_age_seconds{anchor=\"shelf\"} 0.0"));

@@ -54,7 +54,10 @@ fn laid_out(text: &str) -> bool {
 
 /// Bytes are asked about.
 fn encoded(text: &str) -> bool {
-    const NAMES: [&str; 8] = ["md5", "sha1", "sha256", "base64", "utf-8", "utf8", "code point", "unicode"];
+    const NAMES: [&str; 6] = ["md5", "sha1", "sha256", "base64", "utf-8", "utf8"];
+    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false; // all of them have one, and few questions do
+    }
     let text = text.to_ascii_lowercase();
     NAMES.iter().any(|name| text.contains(name))
 }
@@ -91,6 +94,7 @@ fn about_writing(tokens: &[Token<'_>]) -> bool {
     let any = |words: &[&str]| tokens.iter().any(|token| token.is_any(words));
     let operand = tokens.iter().take_while(|token| !token.colon).count();
     let worked = operand < tokens.len() && tokens[..=operand].iter().any(|token| token.is_any(WORKS));
+    let point = pair(&["code"], &["point", "points"]);
     let expands = pair(&["stand", "stands", "stood", "short", "full"], &["for", "form"]);
     let tongue = (1..tokens.len()).any(|at| tokens[at - 1].class() == Class::Language && is(at, &["for"]));
     let judged =
@@ -104,6 +108,7 @@ fn about_writing(tokens: &[Token<'_>]) -> bool {
         || named
         || tokens.iter().any(|token| token.has(marks::WRITING))
         || worked
+        || point
         || expands
         || tongue
         || judged
