@@ -1,4 +1,4 @@
-//! Writes records: what was drafted is signed at its place in the log, under the log's own lock.
+//! Writes records: what was drafted is signed at its place in the log.
 
 use crate::fault::Fault;
 use crate::signing::Signing;
@@ -159,7 +159,7 @@ impl Recorder {
     fn append(&self, opened: Option<Opened>, draft: &Draft) -> Result<Written, LogFault> {
         let mut prepared = Some(draft.prepare());
         self.log.close(opened, &mut |position| {
-            let prepared = prepared.take().expect("the log seals once");
+            let prepared = prepared.take().unwrap_or_else(|| draft.prepare());
             prepared.seal(position, &self.signing.at(position.seq))
         })
     }
@@ -175,8 +175,8 @@ impl Recorder {
     }
 
     /// Writes the record with which `new` takes over: the key before signs it, and `new` all that follows. Waits until it is
-    /// on the disk, whatever the mode. Rotations must not overlap, and the log must sign in the order of its seqs, under its
-    /// lock: one in memory does not.
+    /// on the disk, whatever the mode. Rotations must not overlap, and the log must be able to sign one record alone: one in
+    /// memory is not.
     ///
     /// # Errors
     /// The log takes nothing, and the old key goes on; or the disk fails or hangs, and then `new` signs.
@@ -185,10 +185,8 @@ impl Recorder {
         let name = format!("{}/{}", self.voice.origin, self.log.id());
         let rotation = KeyRotation { key_use: KeyUse::Attest, old: Some(self.attest_key()), new: &new };
         let draft = Draft::key_rotate(&self.stamp(), &name, &rotation);
-        let mut prepared = Some(draft.prepare());
-        let written = self.log.close(Some(Opened::control(draft.id)), &mut |position| {
-            let prepared = prepared.take().expect("the log seals once");
-            let record = prepared.seal(position, &self.signing.at(position.seq));
+        let written = self.log.close_alone(Some(Opened::control(draft.id)), &mut |position| {
+            let record = draft.seal(position, &self.signing.at(position.seq));
             self.signing.behind(position.seq, Arc::clone(&new));
             record
         });

@@ -36,6 +36,10 @@ impl RecordLog for Holed {
         unreachable!("a shipper writes nothing")
     }
 
+    fn close_alone(&self, _: Option<Opened>, _: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault> {
+        unreachable!("a shipper writes nothing")
+    }
+
     fn find(&self, id: LineageId) -> Option<Arc<Record>> {
         self.records.iter().find(|record| record.id == id).cloned()
     }

@@ -22,8 +22,8 @@ impl Signing {
         Self(RwLock::new(Keys { current: Arc::new(signer), next: None, past: Vec::new() }))
     }
 
-    /// The key for the record at `seq`. With a rotation under way, seqs must be asked for in the order of the log, under its
-    /// lock. Where the rotation's own seq is asked for again the rotation was not written, and the old key stays.
+    /// The key for the record at `seq`. A seq behind a rotation must not be asked for before the rotation is written. Where
+    /// the rotation's own seq is asked for again it was not, and the old key stays.
     pub(crate) fn at(&self, seq: u64) -> Arc<Signer> {
         let keys = self.0.read();
         if keys.next.is_none() {

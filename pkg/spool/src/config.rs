@@ -34,7 +34,7 @@ pub struct Config {
 
 impl Config {
     /// The defaults for `dir`: 16 GiB at most, 2 GiB or a day retained, 64 MiB segments, 4 KiB promised a request,
-    /// 16 MiB in RAM, groups of 5 ms.
+    /// 16 MiB in RAM, groups of 25 ms.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -44,7 +44,7 @@ impl Config {
             segment_bytes: 64 << 20,
             record_bytes: 4 << 10,
             recent_bytes: 16 << 20,
-            group_pause: Duration::from_millis(5),
+            group_pause: Duration::from_millis(25),
             gap_keys: None,
             published: None,
         }

@@ -64,6 +64,7 @@ mod frame;
 mod identity;
 mod log;
 mod memory;
+mod places;
 mod reader;
 mod recent;
 mod recover;

@@ -30,27 +30,38 @@ pub struct Opened {
     pub id: LineageId,
     /// Bytes reserved.
     pub reserved: u64,
-    room: Option<Arc<AtomicU64>>,
+    _room: Option<Room>,
 }
 
 impl Opened {
     /// For control records (recovery, gap, interrupted, seal): nothing was reserved, yet closing it is never refused for
     /// lack of room. They are few, and a full log must still be able to say so.
     pub const fn control(id: LineageId) -> Self {
-        Self { id, reserved: 0, room: None }
+        Self { id, reserved: 0, _room: None }
     }
 
     pub(crate) fn reserve(id: LineageId, reserved: u64, room: &Arc<AtomicU64>) -> Self {
-        room.fetch_add(reserved, Ordering::Relaxed);
-        Self { id, reserved, room: Some(Arc::clone(room)) }
+        Self { id, reserved, _room: Some(Room::reserve(reserved, room)) }
     }
 }
 
-impl Drop for Opened {
+/// Bytes that are spoken for, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    bytes: u64,
+    all: Arc<AtomicU64>,
+}
+
+impl Room {
+    pub(crate) fn reserve(bytes: u64, all: &Arc<AtomicU64>) -> Self {
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Self { bytes, all: Arc::clone(all) }
+    }
+}
+
+impl Drop for Room {
     fn drop(&mut self) {
-        if let Some(room) = &self.room {
-            room.fetch_sub(self.reserved, Ordering::Relaxed);
-        }
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -124,9 +135,17 @@ pub trait RecordLog: Send + Sync + 'static {
     /// Records that a request is about to go upstream. On return the OPEN is durable to the mode's level and room for
     /// its record is reserved. `facts` is what recovery needs to write the `interrupted` record.
     fn open(&self, id: LineageId, facts: &[u8]) -> Result<Opened, LogFault>;
-    /// Appends one record. `seal` is called once, with the position that the record gets; it signs, and must not call the log,
-    /// which may be locked meanwhile. On return the record is durable to the mode's level. `opened` is none for answers that went nowhere upstream.
+    /// Appends one record. `seal` is called with the position that the record gets; it signs. Should the signing of a record
+    /// before it fail, it is called again with another position, and the last one counts. On return the record is durable to
+    /// the mode's level. `opened` is none for answers that went nowhere upstream.
     fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault>;
+    /// As [`RecordLog::close`], while no other record is being signed: those before it are written, and those behind it will
+    /// be signed when it is. A log in RAM makes no difference between the two.
+    fn close_alone(
+        &self,
+        opened: Option<Opened>,
+        seal: &mut dyn FnMut(&Position) -> Record,
+    ) -> Result<Written, LogFault>;
     /// The record with this id, if it is not shipped yet or was shipped lately.
     fn find(&self, id: LineageId) -> Option<Arc<Record>>;
     /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any). Where

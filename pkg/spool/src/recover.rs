@@ -9,6 +9,7 @@ use crate::files::{Files, Handle};
 use crate::frame::{SEGMENT_HEAD, Seed, SegmentHead, has_suffix, segment_first_seq, segment_name};
 use crate::identity;
 use crate::log::{Opened, Waiting};
+use crate::places::Places;
 use crate::replay::Replay;
 use crate::scan::{Scanner, last_written, read_full};
 use crate::segment::{Beginning, Segment, begin, head_of};
@@ -284,6 +285,7 @@ impl Found {
             synced_writes: 0,
             unsynced: Waiting::default(),
             unshipped: Waiting::default(),
+            places: Places::default(),
             buf: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@ use crate::config::{Config, Gap, OpenFault, Recovered};
 use crate::files::{Disk, Files};
 use crate::frame::{frame_len, open_body};
 use crate::log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
+use crate::places::Place;
 use crate::segment::Span;
 use crate::writer::Writer;
 use crate::{identity, recover};
@@ -23,23 +24,25 @@ use std::thread::JoinHandle;
 /// Dropping it waits for the disk and marks the log as properly ended.
 #[derive(Debug)]
 pub struct Spool {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     syncer: Option<JoinHandle<()>>,
     _lock: Box<dyn Any + Send + Sync>,
 }
 
-struct Shared {
-    log: LogId,
-    epoch: u32,
-    record_bytes: u64,
+pub(crate) struct Shared {
+    pub(crate) log: LogId,
+    pub(crate) epoch: u32,
+    pub(crate) record_bytes: u64,
     files: Arc<dyn Files>,
     clock: Arc<dyn Clock>,
-    reserved: Arc<AtomicU64>,
-    writer: Mutex<Writer>,
+    pub(crate) reserved: Arc<AtomicU64>,
+    pub(crate) writer: Mutex<Writer>,
     /// Wakes the sync thread.
     work: Condvar,
     /// A sync ended.
     done: Condvar,
+    /// Records were written, or will not be.
+    pub(crate) placed: Condvar,
 }
 
 impl std::fmt::Debug for Shared {
@@ -122,6 +125,7 @@ impl Spool {
             writer: Mutex::new(writer),
             work: Condvar::new(),
             done: Condvar::new(),
+            placed: Condvar::new(),
         };
         Ok((Self { shared: Arc::new(shared), syncer: None, _lock: lock }, recovered))
     }
@@ -200,7 +204,7 @@ impl Shared {
 
     /// The writer with room for a frame of `need` bytes in its segment. What was promised is never refused; anything
     /// else must leave room, under the bound and in the segment, for everything that was promised.
-    fn admit(&self, need: u64, promised: bool) -> Result<MutexGuard<'_, Writer>, LogFault> {
+    pub(crate) fn admit(&self, need: u64, promised: bool) -> Result<MutexGuard<'_, Writer>, LogFault> {
         let mut writer = self.writer.lock();
         loop {
             writer.alive()?;
@@ -248,7 +252,26 @@ impl Shared {
         // Without a sync the names may come back after a power cut; recovery and the database watermark bear that.
     }
 
-    fn wake(&self, writer: MutexGuard<'_, Writer>) {
+    fn append(
+        &self,
+        promised: bool,
+        alone: bool,
+        seal: &mut dyn FnMut(&Position) -> Record,
+    ) -> Result<Written, LogFault> {
+        loop {
+            let place = Place::take(self, promised, alone)?;
+            let Position { log, epoch, seq, .. } = place.position;
+            let record = Arc::new(seal(&place.position));
+            let fits = (record.log, record.epoch, record.seq) == (log, epoch, seq);
+            assert!(fits, "a seal must use the position that it is given");
+            let leaf_hash = Leaf::of(&record).hash();
+            if place.fill(&record, leaf_hash)? {
+                return Ok(Written { record, leaf_hash });
+            }
+        }
+    }
+
+    pub(crate) fn wake(&self, writer: MutexGuard<'_, Writer>) {
         let idle = writer.thread.idle;
         drop(writer);
         if idle {
@@ -368,19 +391,17 @@ impl RecordLog for Spool {
         Ok(opened)
     }
 
-    /// The lock is held while `seal` runs, so `seal` must not call the log. If it panics, no seq was used.
+    /// Nothing is locked while `seal` runs (see [`crate::places`]). If it panics, no seq was used.
     fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault> {
-        let shared = &*self.shared;
-        let mut writer = shared.admit(shared.record_bytes, opened.is_some())?;
-        let position = Position { log: shared.log, epoch: shared.epoch, seq: writer.next_seq(), base: writer.base };
-        let record = Arc::new(seal(&position));
-        assert!(
-            record.seq == position.seq && record.log == position.log && record.epoch == position.epoch,
-            "a seal must use the position that it is given"
-        );
-        let leaf_hash = writer.append_close(&record)?;
-        shared.wake(writer);
-        Ok(Written { record, leaf_hash })
+        self.shared.append(opened.is_some(), false, seal)
+    }
+
+    fn close_alone(
+        &self,
+        opened: Option<Opened>,
+        seal: &mut dyn FnMut(&Position) -> Record,
+    ) -> Result<Written, LogFault> {
+        self.shared.append(opened.is_some(), true, seal)
     }
 
     fn find(&self, id: LineageId) -> Option<Arc<Record>> {

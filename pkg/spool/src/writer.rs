@@ -4,9 +4,10 @@ use crate::config::{Config, Gap};
 use crate::files::{Files, Handle};
 use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, segment_name};
 use crate::log::{LogFault, Mark, Waiting};
+use crate::places::Places;
 use crate::recent::Recent;
 use crate::segment::{Beginning, Segment, begin, head_of};
-use signet_lineage::{Leaf, Record, Tree, TreeHead};
+use signet_lineage::{Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -52,6 +53,8 @@ pub(crate) struct Writer {
     /// Who waits for the disk, and who for the database.
     pub(crate) unsynced: Waiting,
     pub(crate) unshipped: Waiting,
+    /// What is given out behind the last record.
+    pub(crate) places: Places,
     /// The frame being written; kept for its capacity.
     pub(crate) buf: Vec<u8>,
 }
@@ -144,22 +147,25 @@ impl Writer {
         self.write_buf()
     }
 
-    pub(crate) fn append_close(&mut self, record: &Arc<Record>) -> Result<[u8; 32], LogFault> {
+    /// Appends records with the next seqs, in one write.
+    pub(crate) fn append_closes(&mut self, records: &[(Arc<Record>, Hash)]) -> Result<(), LogFault> {
         let seed = self.seed();
+        let start = self.last().len;
         self.buf.clear();
-        put_close(&mut self.buf, seed, record);
-        let offset = self.last().len;
-        let leaf = Leaf::of(record).hash();
-        self.recent.push(Arc::clone(record));
-        self.live.remove(&record.id);
-        self.leaves.push(leaf);
-        self.tree.push(leaf);
+        for (record, leaf) in records {
+            let offset = start + self.buf.len() as u64;
+            put_close(&mut self.buf, seed, record);
+            self.recent.push(Arc::clone(record));
+            self.live.remove(&record.id);
+            self.leaves.push(*leaf);
+            self.tree.push(*leaf);
+            self.last().note(record.id, record.seq, offset);
+        }
         self.dirty = true;
-        self.writes += 1;
-        self.last().note(record.id, record.seq, offset);
+        self.writes += records.len() as u64;
         self.write_buf()?;
         self.trim_recent();
-        Ok(leaf)
+        Ok(())
     }
 
     /// Drops the oldest records from RAM that the disk has.

@@ -6,6 +6,7 @@ mod disk;
 mod faults;
 mod memory;
 mod model;
+mod places;
 mod retention;
 mod strict;
 
