@@ -3,7 +3,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo demo-up demo-down drill build check check-deploy test soak bench static-table clean
+.PHONY: help demo demo-up demo-down drill kills build check check-deploy test soak bench static-table clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -34,11 +34,15 @@ test: ## format, lints and all tests, against services that it starts and stops
 drill: ## bad days under load: kills, Redis off, an old copy of Postgres; every kept receipt must be found (DRILL_OLD_BIN)
 	@$(PYTHON) deploy/drill.py
 
+kills: ## kill -9 at random moments in both modes, counted by another process (KILLS a mode, default 250)
+	@$(PYTHON) deploy/kills.py
+
 soak: ## the long counts: more cases a property and crash states, 500 kills, the optional encoder, the drill, a million records verified
 	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --release
 	rm -rf target/soak-model
 	$(CARGO) run --release --locked -p signet -- model fetch --data target/soak-model
 	DEMO_KILLS=20 $(PYTHON) deploy/demo run
+	$(PYTHON) deploy/kills.py
 	$(PYTHON) deploy/drill.py
 	$(PYTHON) deploy/verify_rate.py
 

@@ -82,6 +82,15 @@ def tests(env):
         raise SystemExit("test: every test has to run and to pass")
 
 
+def kills():
+    """With the programs just tested."""
+    profile = "release" if "--release" in sys.argv else "debug"
+    step("programs", [CARGO, "build", "--locked", "-p", "signet", "-p", "signet-mock-cli", "-p", "signet-load", *sys.argv[1:]])
+    folder = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
+    env = {"SIGNET_BIN_DIR": str(Path(folder) / profile), "KILLS": "10", **os.environ}
+    step("kill -9 under load", [sys.executable, ROOT / "deploy/kills.py"], env)
+
+
 def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: stop the services as for Ctrl-C
     started = time.monotonic()
@@ -89,6 +98,7 @@ def main():
     step("lints", [CARGO, "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
     step("Dockerfile and compose file", [sys.executable, ROOT / "deploy/check_deploy.py"])
     with_services(tests)
+    kills()
     say(f"all good after {(time.monotonic() - started) / 60:.1f} min")
 
 
