@@ -9,6 +9,7 @@ mod kept;
 mod losses;
 mod properties;
 mod sample;
+mod signatures;
 mod tamper;
 mod tlog;
 mod truth;
