@@ -32,8 +32,8 @@ fn twisted(seed: u8, message: &[u8], torsion: EdwardsPoint) -> [u8; 64] {
     let expanded = hash(&[&[seed; 32]]);
     let (mut secret, public) = ([0; 32], *signer(seed).public_key().as_bytes());
     secret.copy_from_slice(&expanded[..32]);
-    secret[0] &= 248;
-    secret[31] = secret[31] & 63 | 64;
+    secret[0] &= 0b1111_1000;
+    secret[31] = secret[31] & 0b0011_1111 | 0b0100_0000;
     let (a, r) = (Scalar::from_bytes_mod_order(secret), Scalar::from_bytes_mod_order_wide(&hash(&[message])));
     assert_eq!((B * a).compress().to_bytes(), public, "the secret is that of the key");
     let point = (B * r + torsion).compress().to_bytes();
