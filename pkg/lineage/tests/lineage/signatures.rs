@@ -16,7 +16,7 @@ const ORDER: [u8; 32] = [
 ];
 
 fn hash(parts: &[&[u8]]) -> [u8; 64] {
-    parts.iter().fold(Sha512::new(), |hash, part| hash.chain_update(part)).finalize().into()
+    parts.iter().fold(Sha512::new(), Sha512::chain_update).finalize().into()
 }
 
 /// What a record's signature covers, written out.
