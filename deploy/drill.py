@@ -163,7 +163,7 @@ class Drill:
         return f"{gateway.name} rolled back to {old} and forward"
 
     def shipped(self):
-        return int(self.checked("psql", self.stack.psql("SELECT count(*) FROM lineage_entry")).strip())
+        return int(self.checked("psql", self.stack.psql("SELECT count(*) FROM lineage_record")).strip())
 
     def checked(self, what, done):
         return self.stack.checked(what, done)
@@ -194,8 +194,8 @@ class Drill:
         return f"{receipts} kept receipts and {found - receipts} anchored checkpoints found unchanged among {records}; tools/verify says {their_report.splitlines()[-1]}"
 
     def deletion(self):
-        victim = "(SELECT id FROM lineage_entry WHERE kind = 'request' ORDER BY md5(id::text) LIMIT 1)"
-        row = self.checked("psql", self.stack.psql(f"DELETE FROM lineage_entry WHERE id = {victim} RETURNING log_id, seq")).strip()
+        victim = "(SELECT id FROM lineage_record WHERE kind = 1 ORDER BY md5(id::text) LIMIT 1)"
+        row = self.checked("psql", self.stack.psql(f"DELETE FROM lineage_record WHERE id = {victim} RETURNING log_no, seq")).strip()
         log, seq = row.splitlines()[0].split("|")
         for name, (code, report) in zip(("signet lineage verify", "signet_verify.py"), self.verify()):
             named = [line for line in report.splitlines() if line.startswith("GAP") and re.search(rf"\b{seq}\b", line)]

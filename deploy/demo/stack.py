@@ -98,8 +98,8 @@ class Stack:
     @contextlib.contextmanager
     def flipped_in_postgres(self, record):
         """In the stack's own table; put back afterwards."""
-        where = f"WHERE id = '{record}' AND kind = 'request'"
-        flip = f"UPDATE lineage_entry SET payload = set_byte(payload, 200, get_byte(payload, 200) # 1) {where} RETURNING seq"
+        where = f"WHERE id = '{record}' AND kind = 1"
+        flip = f"UPDATE lineage_record SET payload = set_byte(payload, 200, get_byte(payload, 200) # 1) {where} RETURNING seq"
         if not self.checked("psql", self.psql(flip)).strip():
             raise Failure(f"the record {record} is not in the database")
         try:

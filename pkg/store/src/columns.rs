@@ -1,8 +1,10 @@
 //! A record with what the database can be searched by. The payload stays the truth; a column is a hint that `verify` compares.
 
+use crate::pack::{Packer, constants};
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
 use signet_lineage::{Columns, Kind, Leaf, Record};
+use std::sync::Arc;
 
 const MS_PER_DAY: u64 = 86_400_000;
 /// The kind of a payload that is no statement of ours.
@@ -10,10 +12,37 @@ const UNREAD: &str = "unread";
 
 /// `enc` of a row that holds the signed bytes themselves.
 pub(crate) const PLAIN: i16 = 0;
+/// `enc` of a row that holds them packed without constants (crate::pack), as an earlier version did.
+pub(crate) const PACKED_ALONE: i16 = 2;
 /// `enc` of a row that holds them packed (crate::pack).
-pub(crate) const PACKED: i16 = 2;
+pub(crate) const PACKED: i16 = 3;
 /// `enc` of a row whose payload is gone; what stands there is the payload's SHA-256, so that the leaf can still be told.
 pub(crate) const ERASED: i16 = 9;
+/// Kinds in the order of their numbers, from 1; only ever added to. 0 is [`UNREAD`].
+const KINDS: [Kind; 15] = [
+    Kind::Request,
+    Kind::LogOpen,
+    Kind::LogSeal,
+    Kind::Recovery,
+    Kind::Gap,
+    Kind::Denials,
+    Kind::Clock,
+    Kind::Feedback,
+    Kind::Purge,
+    Kind::Config,
+    Kind::Erasure,
+    Kind::Label,
+    Kind::KeyRotate,
+    Kind::Prune,
+    Kind::Open,
+];
+/// Cache decisions in the order of their numbers, from 1; only ever added to. 0 is [`OTHER`].
+const DECISIONS: [&str; 8] = ["miss", "hit_exact", "hit_semantic", "coalesced", "bypass", "refresh", "none", "stale"];
+/// What stands for a decision that has no number.
+const OTHER: &str = "";
+/// What stands for a count that needs more than the four bytes of its column.
+const MANY: u64 = i32::MAX.unsigned_abs() as u64;
+
 /// Kinds that the first version did not know: its shipper filed them as [`UNREAD`], without any column.
 const LATER: [Kind; 3] = [Kind::KeyRotate, Kind::Prune, Kind::Open];
 
@@ -26,12 +55,34 @@ pub(crate) struct Row {
     pub(crate) columns: Option<Columns>,
     /// What stands for the payload, where the database packs it and it can be packed.
     pub(crate) packed: Option<Vec<u8>>,
+    /// What it was packed with.
+    pub(crate) constants: Arc<[u8]>,
 }
 
 impl Row {
     pub(crate) fn of(record: &Record) -> Self {
         let columns = Columns::read(&record.payload).ok();
-        Self { leaf_hash: Leaf::of(record).hash(), columns, record: record.clone(), packed: None }
+        Self { leaf_hash: Leaf::of(record).hash(), columns, record: record.clone(), packed: None, constants: [].into() }
+    }
+
+    /// Rows of Postgres: with their payloads packed.
+    pub(crate) fn packed(batch: &[Record]) -> Vec<Self> {
+        let (mut rows, mut rest) = (Vec::with_capacity(batch.len()), batch);
+        while let Some(first) = rest.first() {
+            // What one process signed with one key.
+            let same = |record: &Record| record.epoch == first.epoch && record.key_id == first.key_id;
+            let (group, others) = rest.split_at(rest.iter().take_while(|record| same(record)).count());
+            let told = group.iter().map(|record| constants(&record.payload)).find(|told| !told.is_empty());
+            let told: Arc<[u8]> = told.unwrap_or_default().into();
+            let mut packer = Packer::new(&told);
+            rows.extend(group.iter().map(|record| Self {
+                packed: packer.pack(&record.payload),
+                constants: Arc::clone(&told),
+                ..Self::of(record)
+            }));
+            rest = others;
+        }
+        rows
     }
 
     /// What is stored for the payload.
@@ -58,9 +109,66 @@ impl Row {
         self.columns.as_ref().map_or(UNREAD, |columns| columns.kind.as_str())
     }
 
+    /// Its number.
+    pub(crate) fn kind_number(&self) -> i16 {
+        let kind = self.columns.as_ref().map(|columns| columns.kind);
+        kind.map_or(0, |kind| number(KINDS.iter().position(|known| *known == kind)))
+    }
+
+    /// That of the cache's decision.
+    pub(crate) fn cache_number(&self) -> Option<i16> {
+        self.column(|columns| columns.cache.as_deref().map(decision_number))
+    }
+
     /// One of the optional columns.
     pub(crate) fn column<'r, T>(&'r self, part: impl Fn(&'r Columns) -> Option<T>) -> Option<T> {
         self.columns.as_ref().and_then(part)
+    }
+}
+
+fn number(position: Option<usize>) -> i16 {
+    position.and_then(|at| i16::try_from(at + 1).ok()).unwrap_or(0)
+}
+
+fn decision_number(word: &str) -> i16 {
+    number(DECISIONS.iter().position(|known| *known == word))
+}
+
+/// A count as its column of four bytes holds it.
+pub(crate) fn bounded(count: u64) -> i32 {
+    i32::try_from(count.min(MANY)).unwrap_or(i32::MAX)
+}
+
+fn numbered<T: Copy>(words: &[T], number: i16) -> Option<T> {
+    usize::try_from(number).ok()?.checked_sub(1).and_then(|at| words.get(at).copied())
+}
+
+/// The word for a kind's number.
+pub(crate) fn kind_word(number: i16) -> &'static str {
+    match numbered(&KINDS, number) {
+        Some(kind) => kind.as_str(),
+        None if number == 0 => UNREAD,
+        None => "made up",
+    }
+}
+
+/// The word for the number of a decision.
+pub(crate) fn decision_word(number: i16) -> &'static str {
+    numbered(&DECISIONS, number).unwrap_or(if number == 0 { OTHER } else { "made up" })
+}
+
+/// Puts the signed value in the place of one that its column cannot hold, if the column says just that.
+pub(crate) fn widen(stored: &mut Columns, payload: &[u8]) {
+    let narrow = stored.cache.as_deref() == Some(OTHER) || [stored.tok_in, stored.tok_out].contains(&Some(MANY));
+    let Some(signed) = narrow.then(|| Columns::read(payload).ok()).flatten() else { return };
+    if stored.cache.as_deref() == Some(OTHER) && signed.cache.as_deref().is_some_and(|word| decision_number(word) == 0)
+    {
+        stored.cache = signed.cache;
+    }
+    for (stored, signed) in [(&mut stored.tok_in, signed.tok_in), (&mut stored.tok_out, signed.tok_out)] {
+        if *stored == Some(MANY) && signed > Some(MANY) {
+            *stored = signed;
+        }
     }
 }
 

@@ -58,8 +58,8 @@ fn owned(log: LogId, ours: u32, found: Option<(u32, u64)>) -> Result<u64, ShipFa
 }
 
 /// Refuses if the database holds another leaf at a seq of ours. A row that is missing there is for `verify` to report.
-pub(crate) fn same_leaves(overlap: &[Row], stored: &HashMap<u64, Vec<u8>>) -> Result<(), ShipFault> {
-    let differs = |row: &&Row| stored.get(&row.record.seq).is_some_and(|hash| hash.as_slice() != row.leaf_hash);
+pub(crate) fn same_leaves(overlap: &[Row], stored: &HashMap<u64, [u8; 32]>) -> Result<(), ShipFault> {
+    let differs = |row: &&Row| stored.get(&row.record.seq).is_some_and(|hash| *hash != row.leaf_hash);
     overlap.iter().find(differs).map_or(Ok(()), |row| Err(ShipFault::Equivocation { seq: row.record.seq }))
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn postgres() -> Migrator {
         (6, "tree", include_str!("../../../migrations/postgres/0006_tree.sql")),
         (7, "append_only", include_str!("../../../migrations/postgres/0007_append_only.sql")),
         (8, "access", include_str!("../../../migrations/postgres/0008_access.sql")),
+        (9, "rows", include_str!("../../../migrations/postgres/0009_rows.sql")),
     ])
 }
 

@@ -6,15 +6,22 @@
 //! zstd (RFC 8878) with a prepared dictionary leaves some tens of bytes of it. The signed bytes themselves must come back:
 //! whatever would not come back is stored as it is.
 //!
-//! Format, as long as `enc` is [`crate::columns::PACKED`]: length of the compressed text as a varint (LEB128); the zstd frame
-//! without its magic number; the values in the order of their marks. The dictionary belongs to the format: another one needs
-//! another `enc`.
+//! What one process says of itself in each of its statements stands once beside them all, as *constants*: the text from `durability`
+//! to the end of `gateway`, a zero byte, and `"epoch":…,"id":"…"` of the log. They come from a statement, never from the columns of
+//! a row: a row that was moved to another log still tells from which.
+//!
+//! Format, as long as `enc` is [`crate::columns::PACKED`]: a check byte over all that follows, since zstd writes the same in more
+//! than one way; length of the compressed text as a varint (LEB128); the zstd frame without its magic number; the values in the
+//! order of their marks. The dictionary belongs to the format: another one needs
+//! another `enc`. [`crate::columns::PACKED_ALONE`] is the same with the dictionary and the marks of the version before, which had
+//! neither check byte nor constants; it is read only.
 
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
-const DICTIONARY: &[u8] = include_bytes!("pack.dict");
+const DICTIONARY: &[u8] = include_bytes!("rows.dict");
+const DICTIONARY_BEFORE: &[u8] = include_bytes!("pack.dict");
 const LEVEL: i32 = 3;
 /// Larger ones are stored as they are; also what a stored one may become.
 const MAX_BYTES: usize = 1 << 20;
@@ -30,21 +37,49 @@ const NEAR: u8 = 5;
 /// Digits that stood in this payload before: the how-manieth of them.
 const AGAIN_16: u8 = 6;
 const AGAIN_32: u8 = 7;
-const MARKS: std::ops::RangeInclusive<u8> = HEX_16..=AGAIN_32;
+/// The id of the log itself.
+const OWN_LOG: u8 = 8;
+/// As NEAR, for counts that take three bytes otherwise: places in the log.
+const NEAR_COUNT: u8 = 11;
+/// The two parts of the constants.
+const GATEWAY: u8 = 14;
+const LOG: u8 = 15;
+const MARKS: [u8; 11] = [HEX_16, HEX_32, UUID, NUMBER, NEAR, AGAIN_16, AGAIN_32, OWN_LOG, NEAR_COUNT, GATEWAY, LOG];
 /// From here on a number is taken for a time.
 const LARGE: u64 = 100_000_000_000;
+/// From here on for a count.
+const COUNT: u64 = 1 << 14;
 
 static ENCODER: LazyLock<EncoderDictionary<'static>> = LazyLock::new(|| EncoderDictionary::copy(DICTIONARY, LEVEL));
 static DECODER: LazyLock<DecoderDictionary<'static>> = LazyLock::new(|| DecoderDictionary::copy(DICTIONARY));
+static DECODER_BEFORE: LazyLock<DecoderDictionary<'static>> =
+    LazyLock::new(|| DecoderDictionary::copy(DICTIONARY_BEFORE));
 
-/// Packs the payloads of a batch.
-pub(crate) struct Packer {
-    compressor: Option<Compressor<'static>>,
+/// The constants that a statement tells; empty if it tells none.
+pub(crate) fn constants(payload: &[u8]) -> Vec<u8> {
+    let part = |from: &str, to: &str| {
+        let text = std::str::from_utf8(payload).ok()?;
+        let begin = text.find(from)?;
+        let end = begin + text[begin..].find(to)? + to.len();
+        Some(&text[begin..end])
+    };
+    let gateway = part("\"durability\":", "}");
+    let log = part("\"log\":{", "}").and_then(|log| {
+        let end = log.find(",\"seq\":")?;
+        Some(&log[log.find("\"epoch\":").filter(|begin| *begin < end)?..end])
+    });
+    gateway.zip(log).map(|(gateway, log)| [gateway, log].join("\0").into_bytes()).unwrap_or_default()
 }
 
-impl Packer {
-    pub(crate) fn new() -> Self {
-        Self { compressor: Compressor::with_prepared_dictionary(&ENCODER).ok() }
+/// Packs the payloads of a process.
+pub(crate) struct Packer<'c> {
+    compressor: Option<Compressor<'static>>,
+    known: Known<'c>,
+}
+
+impl<'c> Packer<'c> {
+    pub(crate) fn new(constants: &'c [u8]) -> Self {
+        Self { compressor: Compressor::with_prepared_dictionary(&ENCODER).ok(), known: Known::read(constants) }
     }
 
     /// The packed payload; none if it is to be stored as it is, because it would not come back or not become smaller.
@@ -52,19 +87,37 @@ impl Packer {
         if payload.len() > MAX_BYTES {
             return None;
         }
-        let (text, values) = split(payload)?;
+        let (text, values) = split(payload, &self.known)?;
         let frame = self.compressor.as_mut()?.compress(&text).ok()?;
         let frame = frame.strip_prefix(&MAGIC)?;
-        let mut packed = Vec::with_capacity(frame.len() + values.len() + 2);
+        let mut packed = Vec::with_capacity(frame.len() + values.len() + 4);
+        packed.push(0);
         put_varint(&mut packed, frame.len() as u64);
         packed.extend_from_slice(frame);
         packed.extend_from_slice(&values);
-        (packed.len() < payload.len() && unpack(&packed).as_deref() == Some(payload)).then_some(packed)
+        packed[0] = check(&packed[1..]);
+        let back = unpack_known(&packed[1..], &DECODER, &self.known);
+        (packed.len() < payload.len() && back.as_deref() == Some(payload)).then_some(packed)
     }
 }
 
 /// The payload that was packed; none for bytes that no payload packs to.
-pub(crate) fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unpack(packed: &[u8], constants: &[u8]) -> Option<Vec<u8>> {
+    let (checked, packed) = packed.split_first()?;
+    (check(packed) == *checked).then(|| unpack_known(packed, &DECODER, &Known::read(constants)))?
+}
+
+/// Differs for bytes of which one differs: FNV-1a in a ring of 256, where each step can be undone.
+fn check(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0xc5, |sum: u8, byte| (sum ^ byte).wrapping_mul(0x93))
+}
+
+/// The payload that was packed by the version without constants.
+pub(crate) fn unpack_alone(packed: &[u8]) -> Option<Vec<u8>> {
+    unpack_known(packed, &DECODER_BEFORE, &Known::NONE)
+}
+
+fn unpack_known(packed: &[u8], dictionary: &DecoderDictionary<'static>, known: &Known<'_>) -> Option<Vec<u8>> {
     let mut rest = packed;
     let length = usize::try_from(take_varint(&mut rest)?).ok()?;
     let (frame, values) = rest.split_at_checked(length)?;
@@ -72,13 +125,37 @@ pub(crate) fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     if frame.first()? & 0x18 != 0 {
         return None;
     }
-    let mut decompressor = Decompressor::with_prepared_dictionary(&DECODER).ok()?;
+    let mut decompressor = Decompressor::with_prepared_dictionary(dictionary).ok()?;
     let text = decompressor.decompress(&[&MAGIC, frame].concat(), MAX_BYTES).ok()?;
-    join(&text, values)
+    join(&text, values, known)
+}
+
+/// The constants, taken apart.
+struct Known<'c> {
+    gateway: &'c [u8],
+    log: &'c [u8],
+    own: Option<[u8; 16]>,
+}
+
+impl<'c> Known<'c> {
+    const NONE: Self = Self { gateway: &[], log: &[], own: None };
+
+    fn read(constants: &'c [u8]) -> Self {
+        let Some(at) = constants.iter().position(|byte| *byte == 0) else { return Self::NONE };
+        let (gateway, log) = (&constants[..at], &constants[at + 1..]);
+        let own = log.len().checked_sub(37).and_then(|from| uuid(&log[from..]));
+        Self { gateway, log, own }
+    }
+
+    /// Which part stands here, and its text.
+    fn at(&self, rest: &[u8]) -> Option<(u8, &'c [u8])> {
+        let parts = [(GATEWAY, self.gateway), (LOG, self.log)];
+        parts.into_iter().find(|(_, part)| !part.is_empty() && rest.starts_with(part))
+    }
 }
 
 /// Text with marks, and the values that belong to them.
-fn split(payload: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+fn split(payload: &[u8], known: &Known<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     if payload.iter().any(|byte| MARKS.contains(byte)) {
         return None;
     }
@@ -86,10 +163,18 @@ fn split(payload: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut at = 0;
     while let Some(rest) = payload.get(at..).filter(|rest| !rest.is_empty()) {
         let fresh = at == 0 || !payload[at - 1].is_ascii_alphanumeric();
-        if let Some(bytes) = fresh.then(|| uuid(rest)).flatten() {
+        if let Some((mark, part)) = known.at(rest) {
+            at += part.len();
+            text.push(mark);
+        } else if let Some(bytes) = fresh.then(|| uuid(rest)).flatten() {
             at += 36;
-            text.push(UUID);
-            values.extend_from_slice(&bytes);
+            if known.own == Some(bytes) {
+                text.push(OWN_LOG);
+            } else {
+                text.push(UUID);
+                values.extend_from_slice(&bytes);
+                seen.dated(&bytes, known);
+            }
         } else if let Some((mark, bytes)) = fresh.then(|| digest(rest)).flatten() {
             at += bytes.len() * 2;
             if let Some(place) = seen.place(&bytes) {
@@ -101,9 +186,9 @@ fn split(payload: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
             }
         } else if let Some((number, digits)) = fresh.then(|| number(rest)).flatten() {
             at += digits;
-            let difference = seen.near(number);
-            text.push(if difference.is_some() { NEAR } else { NUMBER });
-            put_varint(&mut values, difference.unwrap_or(number));
+            let (mark, value) = seen.near(number, known);
+            text.push(mark);
+            put_varint(&mut values, value);
         } else {
             text.push(rest[0]);
             at += 1;
@@ -113,7 +198,7 @@ fn split(payload: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The reverse of [`split`].
-fn join(text: &[u8], mut values: &[u8]) -> Option<Vec<u8>> {
+fn join(text: &[u8], mut values: &[u8], known: &Known<'_>) -> Option<Vec<u8>> {
     let (mut payload, mut seen) = (Vec::with_capacity(text.len() * 4), Seen::default());
     for &byte in text {
         match byte {
@@ -128,16 +213,24 @@ fn join(text: &[u8], mut values: &[u8]) -> Option<Vec<u8>> {
                 let bytes = seen.digests.get(place).filter(|bytes| bytes.len() == length)?;
                 put_hex(&mut payload, bytes);
             }
-            UUID => {
-                let bytes: [u8; 16] = take(&mut values, 16)?.try_into().ok()?;
+            GATEWAY if known.own.is_some() => payload.extend_from_slice(known.gateway),
+            LOG if known.own.is_some() => payload.extend_from_slice(known.log),
+            UUID | OWN_LOG if byte == UUID || known.own.is_some() => {
+                let bytes: [u8; 16] = match known.own {
+                    Some(own) if byte == OWN_LOG => own,
+                    _ => take(&mut values, 16)?.try_into().ok()?,
+                };
+                if byte == UUID {
+                    seen.dated(&bytes, known);
+                }
                 let mut form = [0; 36];
                 uuid::Uuid::from_bytes(bytes).hyphenated().encode_lower(&mut form);
                 payload.extend_from_slice(&form);
             }
-            NUMBER | NEAR => {
+            NUMBER | NEAR | NEAR_COUNT => {
                 let value = take_varint(&mut values)?;
-                let number = if byte == NEAR { seen.before(value)? } else { value };
-                seen.near(number);
+                let number = if byte == NUMBER { value } else { seen.before(byte, value)? };
+                seen.near(number, known);
                 payload.extend_from_slice(number.to_string().as_bytes());
             }
             _ => payload.push(byte),
@@ -153,7 +246,8 @@ fn join(text: &[u8], mut values: &[u8]) -> Option<Vec<u8>> {
 #[derive(Default)]
 struct Seen {
     digests: Vec<Vec<u8>>,
-    large: Option<u64>,
+    time: Option<u64>,
+    count: Option<u64>,
 }
 
 impl Seen {
@@ -166,18 +260,28 @@ impl Seen {
         place.map(|place| place as u64)
     }
 
-    /// How far a large number is from the one before, odd if it is below; none if that is far, or it is the first.
-    fn near(&mut self, number: u64) -> Option<u64> {
-        if number < LARGE {
-            return None;
+    /// The first UUID is the record's own, and begins with a time (RFC 9562, 5.7).
+    fn dated(&mut self, id: &[u8; 16], known: &Known<'_>) {
+        if self.time.is_none() && known.own.is_some() {
+            self.time = Some(id[..6].iter().fold(0, |ms, byte| ms << 8 | u64::from(*byte)));
         }
-        let before = self.large.replace(number)?;
-        let distance = number.abs_diff(before);
-        (distance < 1 << 24).then_some(distance << 1 | u64::from(number < before))
     }
 
-    fn before(&self, difference: u64) -> Option<u64> {
-        let (before, distance) = (self.large?, difference >> 1);
+    /// A mark and a value for this number: how far it is from the one before it that was as large, odd if it is below; itself if
+    /// that is far, or it is the first.
+    fn near(&mut self, number: u64, known: &Known<'_>) -> (u8, u64) {
+        let (mark, before, limit) = match number {
+            LARGE.. => (NEAR, self.time.replace(number), 1 << 24),
+            COUNT.. if known.own.is_some() => (NEAR_COUNT, self.count.replace(number), 1 << 12),
+            _ => return (NUMBER, number),
+        };
+        let near = before.filter(|before| number.abs_diff(*before) < limit);
+        near.map_or((NUMBER, number), |before| (mark, number.abs_diff(before) << 1 | u64::from(number < before)))
+    }
+
+    fn before(&self, mark: u8, difference: u64) -> Option<u64> {
+        let before = if mark == NEAR { self.time? } else { self.count? };
+        let distance = difference >> 1;
         if difference & 1 == 1 { before.checked_sub(distance) } else { before.checked_add(distance) }
     }
 }

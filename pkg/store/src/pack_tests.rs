@@ -8,14 +8,51 @@ pub(super) const MISS: &str = r#"{"_type":"https://in-toto.io/Statement/v1","pre
 
 /// Comes back, packed or not.
 fn stored(payload: &[u8]) -> Vec<u8> {
-    Packer::new().pack(payload).map_or_else(|| payload.to_vec(), |packed| unpack(&packed).expect("it was packed"))
+    let constants = constants(MISS.as_bytes());
+    let packed = Packer::new(&constants).pack(payload);
+    packed.map_or_else(|| payload.to_vec(), |packed| unpack(&packed, &constants).expect("it was packed"))
+}
+
+/// `MISS`, packed, and the constants it was packed with.
+fn packed_miss() -> (Vec<u8>, Vec<u8>) {
+    let constants = constants(MISS.as_bytes());
+    (Packer::new(&constants).pack(MISS.as_bytes()).expect("text without marks"), constants)
 }
 
 #[test]
-fn an_answer_takes_a_fifth_of_its_size() {
-    let packed = Packer::new().pack(MISS.as_bytes()).expect("text without marks");
-    assert!(packed.len() < 330, "{} of {} bytes", packed.len(), MISS.len());
-    assert_eq!(unpack(&packed).as_deref(), Some(MISS.as_bytes()));
+fn an_answer_takes_a_sixth_of_its_size() {
+    let (packed, constants) = packed_miss();
+    assert!(packed.len() * 6 < MISS.len(), "{} of {} bytes", packed.len(), MISS.len());
+    assert_eq!(unpack(&packed, &constants).as_deref(), Some(MISS.as_bytes()));
+}
+
+#[test]
+fn constants_are_what_every_statement_of_a_process_says() {
+    let text = String::from_utf8(constants(MISS.as_bytes())).expect("text");
+    let (gateway, log) = text.split_once('\0').expect("two parts");
+    assert!(
+        gateway.starts_with(r#""durability":"spool","gateway":{"config_sha256":"7711"#)
+            && gateway.ends_with(r#""0.1.0"}"#)
+    );
+    assert_eq!(log, r#""epoch":2,"id":"01a22dfc-5dac-7895-80bf-32d7f6b5e194""#);
+    for other in [
+        "",
+        "{",
+        r#"{"durability":"x""#,
+        r#"{"durability":{},"log":{"seq":1}}"#,
+        r#"{"durability":{},"log":{"x":1,"seq":1,"epoch":2}}"#,
+    ] {
+        assert_eq!(constants(other.as_bytes()), b"", "{other}");
+    }
+}
+
+#[test]
+fn without_its_constants_or_with_those_of_another_process_nothing_comes_back() {
+    let (packed, own) = packed_miss();
+    let other = constants(MISS.replace("01a22dfc-5dac", "01a22dfc-5dad").as_bytes());
+    for constants in [b"".as_slice(), b"\0", &own[1..], &other] {
+        assert_ne!(unpack(&packed, constants).as_deref(), Some(MISS.as_bytes()));
+    }
 }
 
 #[test]
@@ -45,32 +82,45 @@ fn values_next_to_what_is_taken_for_one_come_back() {
         "1796067843993 1796067843991 1796067843999 5 1896067843999 1796067843991 100000000000 99999999999",
     ] {
         let payload = format!("{MISS}{odd},{odd}");
-        let packed = Packer::new().pack(payload.as_bytes()).expect(odd);
-        assert_eq!(unpack(&packed).as_deref(), Some(payload.as_bytes()), "{odd}");
+        assert_eq!(stored(payload.as_bytes()), payload.as_bytes(), "{odd}");
     }
 }
 
 #[test]
 fn what_has_marks_of_its_own_or_would_grow_is_left_as_it_is() {
-    assert_eq!(Packer::new().pack(&[MISS.as_bytes(), &[NUMBER]].concat()), None);
-    assert_eq!(Packer::new().pack(b""), None);
-    assert_eq!(Packer::new().pack(b"{"), None);
-    assert_eq!(Packer::new().pack(&vec![b'x'; MAX_BYTES + 1]), None);
+    assert_eq!(Packer::new(b"").pack(&[MISS.as_bytes(), &[NUMBER]].concat()), None);
+    assert_eq!(Packer::new(b"").pack(b""), None);
+    assert_eq!(Packer::new(b"").pack(b"{"), None);
+    assert_eq!(Packer::new(b"").pack(&vec![b'x'; MAX_BYTES + 1]), None);
 }
 
 #[test]
 fn a_row_that_was_packed_by_an_earlier_build_is_read_for_ever() {
     let hex = include_str!("pack.golden").trim_end();
-    assert_eq!(unpack(&bytes(hex.as_bytes()).expect("digits")).as_deref(), Some(MISS.as_bytes()));
+    assert_eq!(unpack_alone(&bytes(hex.as_bytes()).expect("digits")).as_deref(), Some(MISS.as_bytes()));
+    let hex = include_str!("rows.golden").trim_end();
+    let packed = bytes(hex.as_bytes()).expect("digits");
+    assert_eq!(
+        unpack(&packed, &constants(MISS.as_bytes())).as_deref(),
+        Some(MISS.as_bytes()),
+        "{}",
+        told(&packed_miss().0)
+    );
+}
+
+fn told(bytes: &[u8]) -> String {
+    let mut hex = Vec::new();
+    put_hex(&mut hex, bytes);
+    String::from_utf8(hex).expect("digits")
 }
 
 #[test]
 fn no_flipped_bit_comes_back_as_the_same_payload() {
-    let packed = Packer::new().pack(MISS.as_bytes()).expect("text without marks");
+    let (packed, constants) = packed_miss();
     for bit in 0..packed.len() * 8 {
         let mut packed = packed.clone();
         packed[bit / 8] ^= 1 << (bit % 8);
-        assert_ne!(unpack(&packed).as_deref(), Some(MISS.as_bytes()), "bit {bit}");
+        assert_ne!(unpack(&packed, &constants).as_deref(), Some(MISS.as_bytes()), "bit {bit}");
     }
 }
 
@@ -82,21 +132,28 @@ proptest! {
 
     #[test]
     fn any_text_of_values_comes_back(
-        parts in proptest::collection::vec("[0-9a-f]{30,70}|[0-9]{1,20}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12,14}|[\",:{} a-z.-]{1,9}|17960678[0-9]{5}", 0..60),
+        parts in proptest::collection::vec("[0-9a-f]{30,70}|[0-9]{1,20}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12,14}|[\",:{} a-z.-]{1,9}|17960678[0-9]{5}|OWN|LOG|GW", 0..60),
         again in 0_usize..60,
     ) {
         let mut parts = parts;
         let repeated = parts.get(again).cloned();
         parts.extend(repeated);
-        let payload = parts.concat().into_bytes();
-        let (text, values) = split(&payload).expect("no marks");
-        prop_assert_eq!(join(&text, &values), Some(payload.clone()));
+        let told = constants(MISS.as_bytes());
+        let known = Known::read(&told);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        let payload = parts.concat().replace("OWN", "01a22dfc-5dac-7895-80bf-32d7f6b5e194");
+        let payload = payload.replace("LOG", &text(known.log)).replace("GW", &text(known.gateway)).into_bytes();
+        for known in [known, Known::NONE] {
+            let (text, values) = split(&payload, &known).expect("no marks");
+            prop_assert_eq!(join(&text, &values, &known), Some(payload.clone()));
+        }
         prop_assert_eq!(stored(&payload), payload);
     }
 
     #[test]
     fn what_no_payload_packs_to_is_never_a_panic(junk in proptest::collection::vec(any::<u8>(), 0..400)) {
-        unpack(&junk);
-        join(&junk, &junk);
+        unpack(&junk, &junk);
+        unpack_alone(&junk);
+        join(&junk, &junk, &Known::read(&constants(MISS.as_bytes())));
     }
 }

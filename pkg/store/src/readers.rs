@@ -1,12 +1,21 @@
 //! From rows to values, once for both databases: their row types differ, their columns do not.
 
+use crate::fault::Fault;
 use signet_cache::{Finding, Notice, Tier};
+use signet_types::LogId;
 use uuid::Uuid;
 
 /// The columns that make a record, in the order in which [`readers`] takes them.
 macro_rules! record_columns {
     () => {
         "id, log_id, epoch, seq, payload, key_id, sig, enc"
+    };
+}
+
+/// Those beside it.
+macro_rules! copied_columns {
+    () => {
+        ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq"
     };
 }
 
@@ -36,6 +45,30 @@ macro_rules! mark_columns {
     () => {
         "model, encoder, generation, upto, bound_e9, sum_samples_e12, sum_all_e12, samples_ago, all_ago"
     };
+}
+
+/// What there is in a row of `lineage_record` and in no other.
+#[derive(Debug, Default)]
+pub(crate) struct Slim<'r> {
+    pub(crate) constants: &'r [u8],
+    pub(crate) kind: i16,
+    pub(crate) cache: Option<i16>,
+    /// The head of the leaf hash.
+    pub(crate) leaf: i64,
+    /// Log and seq, or nothing.
+    pub(crate) parent: &'r [u8],
+}
+
+impl Slim<'_> {
+    pub(crate) fn parent(&self) -> Result<Option<(LogId, u64)>, Fault> {
+        match (self.parent.first_chunk(), self.parent.last_chunk()) {
+            (None, None) if self.parent.is_empty() => Ok(None),
+            (Some(log), Some(seq)) if self.parent.len() == 24 => {
+                Ok(Some((LogId::from_bytes(*log), u64::from_be_bytes(*seq))))
+            }
+            _ => Err(Fault::Corrupt(format!("a parent of {} bytes", self.parent.len()))),
+        }
+    }
 }
 
 /// How an operator's order stands in the columns of verdict and evidence.
@@ -92,18 +125,21 @@ impl NoticeRow {
     }
 }
 
-/// Functions that read a row of type `$row`, whose column `enc` is a `$enc`.
+/// Functions that read a row of type `$row`, whose column `enc` is a `$enc`. `$slim` gives what else there is in a row of
+/// `lineage_record`: see [`Slim`].
 macro_rules! readers {
-    ($row:ty, $enc:ty) => {
-        use crate::columns::{ERASED, PACKED, PLAIN, is_later, stored_kind};
+    ($row:ty, $enc:ty, $slim:expr) => {
+        use crate::columns::{
+            ERASED, PACKED, PACKED_ALONE, PLAIN, decision_word, is_later, kind_word, stored_kind, widen,
+        };
         use crate::fault::{Fault, to_array, to_epoch, to_u64};
-        use crate::pack::unpack;
-        use crate::readers::{NoticeRow, RESET};
+        use crate::pack::{unpack, unpack_alone};
+        use crate::readers::{NoticeRow, RESET, Slim};
         use signet_cache::{
             CacheKey, EntryRow, Evidence, Finding, Label, LabelRow, Mark, Notice, RouteId, Tier, Verdict, Withdrawal,
         };
         use signet_lineage::verify::Stored;
-        use signet_lineage::{Columns, LogRow, Record};
+        use signet_lineage::{Columns, Leaf, LogRow, Record};
         use signet_types::{EntryId, LineageId, LogId, TenantId};
         use sqlx::Row as _;
         use uuid::Uuid;
@@ -130,9 +166,26 @@ macro_rules! readers {
             match i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX) {
                 PLAIN => with_payload(row, payload),
                 // The bytes that stand there were never signed: readers of the record see that.
-                PACKED => with_payload(row, &unpack(payload).unwrap_or_default()),
+                PACKED_ALONE => with_payload(row, &unpack_alone(payload).unwrap_or_default()),
+                PACKED => {
+                    let slim = slim(row)?.unwrap_or_default();
+                    with_payload(row, &unpack(payload, slim.constants).unwrap_or_default())
+                }
                 enc => Err(Fault::Corrupt(format!("a payload of encoding {enc}, which is not known"))),
             }
+        }
+
+        fn slim(row: &$row) -> Result<Option<Slim<'_>>, Fault> {
+            let slim: fn(&$row) -> Result<Option<Slim<'_>>, sqlx::Error> = $slim;
+            Ok(slim(row)?)
+        }
+
+        /// The words for what was decided: kind and cache.
+        fn words(row: &$row) -> Result<(&str, Option<&str>), Fault> {
+            Ok(match slim(row)? {
+                Some(slim) => (kind_word(slim.kind), slim.cache.map(decision_word)),
+                None => (row.try_get(9)?, row.try_get(13)?),
+            })
         }
 
         fn with_payload(row: &$row, payload: &[u8]) -> Result<Record, Fault> {
@@ -150,44 +203,70 @@ macro_rules! readers {
         /// `record_columns`, then `leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log,
         /// parent_seq`.
         pub(super) fn to_stored(row: &$row) -> Result<(Record, Stored), Fault> {
-            let leaf_hash = Some(to_array("leaf_hash", row.try_get(8)?)?);
             let payload: Option<&[u8]> = row.try_get(4)?;
             let payload_sha256 = match (payload, i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX)) {
                 (None, _) => Some(None),
-                (Some(_), PLAIN | PACKED) => None,
+                (Some(_), PLAIN | PACKED | PACKED_ALONE) => None,
                 (Some(digest), ERASED) => Some(Some(to_array("payload", digest)?)),
                 // Refused below.
                 (Some(_), _) => None,
             };
             if let Some(payload_sha256) = payload_sha256 {
+                let leaf_hash = Some(leaf_hash(row, None)?);
                 let erased = Stored { erased: true, payload_sha256, leaf_hash, ..Stored::default() };
                 return Ok((with_payload(row, &[])?, erased));
             }
             let record = to_record(row)?;
-            let text: &str = row.try_get(9)?;
+            let leaf_hash = Some(leaf_hash(row, Some(&record))?);
+            let (text, _) = words(row)?;
             if is_later(text, &record.payload) && has_no_columns(row) {
                 return Ok((record, Stored { unindexed: true, leaf_hash, ..Stored::default() }));
             }
             let kind = stored_kind(text, &record.payload);
-            let columns = kind.map(|kind| columns(row, kind, record.id)).transpose()?;
+            let mut columns = kind.map(|kind| columns(row, kind, record.id)).transpose()?;
+            if let Some(columns) = columns.as_mut().filter(|_| slim(row).is_ok_and(|slim| slim.is_some())) {
+                widen(columns, &record.payload);
+            }
             Ok((record, Stored { columns, leaf_hash, ..Stored::default() }))
+        }
+
+        /// The leaf hash that stands beside a record. Where only its head does, that is put into what the rest of the row says.
+        fn leaf_hash(row: &$row, record: Option<&Record>) -> Result<[u8; 32], Fault> {
+            let slim = slim(row)?;
+            let mut hash = match record {
+                Some(record) if slim.is_some() => Leaf::of(record).hash(),
+                _ => to_array("leaf_hash", row.try_get(8)?)?,
+            };
+            if let Some(slim) = slim {
+                hash[..8].copy_from_slice(&slim.leaf.to_be_bytes());
+            }
+            Ok(hash)
         }
 
         /// The columns of [`to_stored`]; none of a kind that is not known.
         pub(super) fn to_columns(row: &$row) -> Result<Option<Columns>, Fault> {
             let id = LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes());
-            stored_kind(row.try_get(9)?, &[]).map(|kind| columns(row, kind, id)).transpose()
+            stored_kind(words(row)?.0, &[]).map(|kind| columns(row, kind, id)).transpose()
         }
 
         /// Of the columns that a shipper fills from the statement, none is.
         fn has_no_columns(row: &$row) -> bool {
             use sqlx::ValueRef as _;
-            (11..=18).all(|at| row.try_get_raw(at).is_ok_and(|value| value.is_null()))
+            let beside = slim(row).is_ok_and(|slim| slim.is_none_or(|s| s.parent.is_empty() && s.cache.is_none()));
+            beside && (11..=18).all(|at| row.try_get_raw(at).is_ok_and(|value| value.is_null()))
         }
 
         fn columns(row: &$row, kind: signet_lineage::Kind, id: LineageId) -> Result<Columns, Fault> {
             let tenant: Option<&[u8]> = row.try_get(11)?;
-            let parent = row.try_get::<Option<Uuid>, _>(17)?.zip(row.try_get::<Option<i64>, _>(18)?);
+            let parent = match slim(row)? {
+                Some(slim) => slim.parent()?,
+                None => {
+                    let parent = row.try_get::<Option<Uuid>, _>(17)?.zip(row.try_get::<Option<i64>, _>(18)?);
+                    let read =
+                        |(log, seq): (Uuid, i64)| Ok::<_, Fault>((LogId::from_bytes(log.into_bytes()), to_u64(seq)?));
+                    parent.map(read).transpose()?
+                }
+            };
             let number = |at: usize| row.try_get::<Option<i64>, _>(at)?.map(to_u64).transpose();
             Ok(Columns {
                 kind,
@@ -195,13 +274,11 @@ macro_rules! readers {
                 id,
                 tenant: tenant.map(|bytes| to_array("tenant", bytes)).transpose()?.map(TenantId::from_bytes),
                 model: row.try_get(12)?,
-                cache: row.try_get(13)?,
+                cache: words(row)?.1.map(str::to_owned),
                 status: row.try_get::<Option<i32>, _>(14)?.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
                 tok_in: number(15)?,
                 tok_out: number(16)?,
-                parent: parent
-                    .map(|(log, seq)| Ok::<_, Fault>((LogId::from_bytes(log.into_bytes()), to_u64(seq)?)))
-                    .transpose()?,
+                parent,
             })
         }
 
@@ -304,4 +381,4 @@ macro_rules! readers {
     };
 }
 
-pub(crate) use {entry_columns, label_columns, mark_columns, notice_columns, readers, record_columns};
+pub(crate) use {copied_columns, entry_columns, label_columns, mark_columns, notice_columns, readers, record_columns};

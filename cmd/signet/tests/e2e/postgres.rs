@@ -99,8 +99,8 @@ fn an_outage_fails_no_request_and_every_record_is_shipped_once() {
     drop(gateway.stop());
     let (code, said) = keeper.verify(&["--db", &url]);
     assert_eq!(code, 0, "{said}");
-    assert_eq!(sql(&url, "SELECT count(*) - count(DISTINCT (log_id, seq)) FROM lineage_entry"), "0");
-    let rows: usize = sql(&url, "SELECT count(*) FROM lineage_entry WHERE kind = 'request'").parse().unwrap_or(0);
+    assert_eq!(sql(&url, "SELECT count(*) - count(DISTINCT (log_no, seq)) FROM lineage_record"), "0");
+    let rows: usize = sql(&url, "SELECT count(*) FROM lineage_record WHERE kind = 1").parse().unwrap_or(0);
     assert!(rows >= keeper.kept(), "{rows} rows, {} receipts", keeper.kept());
 }
 
@@ -187,7 +187,7 @@ fn behind_a_pooler_in_transaction_mode_it_serves_ships_and_shares() {
     let mut keeper = Keeper::of(&one.data);
     keeper.keep(&first);
     shipped(&one);
-    let mine = sql(&direct, "SELECT count(*) FROM lineage_entry WHERE kind = 'request'");
+    let mine = sql(&direct, "SELECT count(*) FROM lineage_record WHERE kind = 1");
     assert!(mine.parse::<u64>().is_ok_and(|rows| rows >= 2), "{mine}");
     drop((one.stop(), two.stop()));
 }

@@ -30,7 +30,7 @@ fn a_database_restored_from_an_old_copy_gets_all_its_records_again() {
     ask(&gateway, &mut keeper, 0..4);
     all_shipped(&gateway);
     drop(gateway.stop());
-    sql(&url, "CREATE TABLE old_log AS TABLE lineage_log; CREATE TABLE old_entry AS TABLE lineage_entry");
+    sql(&url, "CREATE TABLE old_log AS TABLE lineage_log; CREATE TABLE old_record AS TABLE lineage_record");
 
     // Another epoch, of which the old copy knows nothing.
     let gateway = setup().start();
@@ -38,7 +38,7 @@ fn a_database_restored_from_an_old_copy_gets_all_its_records_again() {
     all_shipped(&gateway);
     sql(
         &url,
-        "DELETE FROM lineage_entry; INSERT INTO lineage_entry TABLE old_entry;
+        "DELETE FROM lineage_record; INSERT INTO lineage_record TABLE old_record;
          DELETE FROM lineage_log; INSERT INTO lineage_log TABLE old_log",
     );
     let (code, said) = keeper.verify(&["--db", &url]);
@@ -52,7 +52,7 @@ fn a_database_restored_from_an_old_copy_gets_all_its_records_again() {
     assert_eq!(keeper.kept(), 11);
     let (code, said) = keeper.verify(&["--db", &url]);
     assert_eq!(code, 0, "{said}");
-    assert_eq!(sql(&url, "SELECT count(*) - count(DISTINCT (log_id, seq)) FROM lineage_entry"), "0");
+    assert_eq!(sql(&url, "SELECT count(*) - count(DISTINCT (log_no, seq)) FROM lineage_record"), "0");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn what_a_database_lost_and_the_log_no_longer_holds_is_told_until_it_is_declared
     // A process that does not hold them in RAM either.
     let gateway = setup().start();
     all_shipped(&gateway);
-    sql(&url, "DELETE FROM lineage_entry WHERE seq >= 5; UPDATE lineage_log SET next_seq = 5");
+    sql(&url, "DELETE FROM lineage_record WHERE seq >= 5; UPDATE lineage_log SET next_seq = 5");
     ask(&gateway, &mut keeper, 120..121);
     let ready = eventually("unready", || Some(gateway.get("/readyz")).filter(|ready| ready.status == 503));
     assert_eq!(ready.json()["status"], "db_regression");
@@ -114,5 +114,5 @@ fn a_database_that_cuts_connections_and_refuses_to_write_loses_and_doubles_nothi
     assert_eq!(keeper.kept(), 30);
     let (code, said) = keeper.verify(&["--db", &url]);
     assert_eq!(code, 0, "{said}");
-    assert_eq!(sql(&url, "SELECT count(*) - count(DISTINCT (log_id, seq)) FROM lineage_entry"), "0");
+    assert_eq!(sql(&url, "SELECT count(*) - count(DISTINCT (log_no, seq)) FROM lineage_record"), "0");
 }

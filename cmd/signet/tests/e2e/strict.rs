@@ -53,7 +53,7 @@ fn in_strict_db_mode_an_answer_ends_only_once_the_database_has_its_record() {
     let gateway = Setup::on(&mock).on_services(&url, None).set("lineage.mode", "strict+db").start();
     for n in 0..5 {
         ask_all(&gateway, &format!("What is a tarn {n}?"), |answer| {
-            let stored = sql(&url, &format!("SELECT count(*) FROM lineage_entry WHERE seq = {}", seq(answer)));
+            let stored = sql(&url, &format!("SELECT count(*) FROM lineage_record WHERE seq = {}", seq(answer)));
             assert_eq!(stored, "1");
         });
     }

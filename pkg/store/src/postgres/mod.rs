@@ -5,12 +5,17 @@ mod keys;
 mod labels;
 mod notices;
 mod records;
+mod rows;
 mod setup;
 mod trees;
 mod vectors;
 
 mod read {
-    crate::readers::readers!(sqlx::postgres::PgRow, i16);
+    crate::readers::readers!(sqlx::postgres::PgRow, i16, |row| {
+        let Some(constants) = row.try_get(19)? else { return Ok(None) };
+        let (kind, cache, leaf, parent) = (row.try_get(20)?, row.try_get(21)?, row.try_get(22)?, row.try_get(23)?);
+        Ok(Some(Slim { constants, kind, cache, leaf, parent }))
+    });
 }
 
 pub use vectors::{PgVectorIndex, UnusableIndex};

@@ -1,89 +1,29 @@
-//! Shipping records into Postgres, and finding them again.
+//! Records in Postgres behind their port.
 
-use super::read::{to_columns, to_fence, to_log, to_record, to_stored};
+use super::read::{to_columns, to_log, to_record, to_stored};
+use super::rows::{ADD_DAYS, ERASE, FIND_ANYWHERE, FIND_NEAR, IS_ERASED, LIST, LIST_OWN, RECORDS, STORED, ship};
 use super::{PgStore, unnamed};
 use crate::columns::Row;
-use crate::fault::{Fault, to_i64, to_u64};
+use crate::fault::{Fault, to_i64};
 use crate::fence;
-use crate::pack::Packer;
-use crate::readers::record_columns;
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
 use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
-use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rows per statement: a cached plan's sweet spot, and far from every limit of the protocol.
-const ROWS_PER_INSERT: usize = 1000;
 /// SQLSTATE of "no partition of relation found for row".
 const NO_PARTITION: &str = "23514";
 const DAY_MS: u64 = 86_400_000;
 
+// A row that stands is left alone: each row that is proposed takes a number of a log, and logs are registered over and over.
 const REGISTER: &str = "\
-INSERT INTO lineage_log (log_id, origin, epoch, next_seq, attest_key) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO lineage_log (log_id, origin, epoch, next_seq, attest_key)
+SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS (SELECT 1 FROM lineage_log WHERE log_id = $1 AND epoch >= $3)
 ON CONFLICT (log_id) DO UPDATE SET origin = excluded.origin, epoch = excluded.epoch, attest_key = excluded.attest_key
 WHERE lineage_log.epoch < excluded.epoch";
-
-// A day far off would need a partition nobody expects, so it is clamped around the database's own clock; ts_ms stays as it
-// was signed.
-const INSERT: &str = "\
-INSERT INTO lineage_entry (log_id, seq, day, ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache,
-    status, tok_in, tok_out, parent_log, parent_seq, enc)
-SELECT $1, seq, least(greatest(date '1970-01-01' + day, (now() AT TIME ZONE 'utc')::date - 7),
-    (now() AT TIME ZONE 'utc')::date + 7), ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache,
-    status, tok_in, tok_out, parent_log, parent_seq, enc
-FROM unnest($2::bigint[], $3::int[], $4::bigint[], $5::uuid[], $6::text[], $7::bigint[], $8::bytea[], $9::bytea[],
-    $10::bytea[], $11::bytea[], $12::bytea[], $13::text[], $14::text[], $15::int[], $16::bigint[], $17::bigint[],
-    $18::uuid[], $19::bigint[], $20::smallint[])
-    AS t (seq, day, ts_ms, id, kind, epoch, leaf_hash, key_id, sig, payload, tenant, model, cache, status, tok_in, tok_out,
-    parent_log, parent_seq, enc)";
-
-const ADD_DAYS: &str = "\
-SELECT lineage_add_day(d) FROM (SELECT DISTINCT least(greatest(date '1970-01-01' + day,
-    (now() AT TIME ZONE 'utc')::date - 7), (now() AT TIME ZONE 'utc')::date + 7) AS d
-FROM unnest($1::int[]) AS t (day) ORDER BY d) days";
-
-// The id's own time names the day to look at first; only ids made elsewhere need a look at every partition.
-const FIND_NEAR: &str = concat!(
-    "SELECT ",
-    record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc <> 9
-    AND day BETWEEN date '1970-01-01' + $3 - 1 AND date '1970-01-01' + $3 + 1 LIMIT 1"
-);
-const FIND_ANYWHERE: &str = concat!(
-    "SELECT ",
-    record_columns!(),
-    " FROM lineage_entry WHERE id = $1 AND ($2::bytea IS NULL OR tenant = $2) AND payload IS NOT NULL AND enc <> 9 LIMIT 1"
-);
-const RECORDS: &str = concat!(
-    "SELECT ",
-    record_columns!(),
-    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND payload IS NOT NULL AND enc <> 9 ORDER BY seq LIMIT $3"
-);
-const STORED: &str = concat!(
-    "SELECT ",
-    record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
-    FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
-);
-
-const ERASE: &str = "SELECT lineage_erase($1, $2, $3)";
-const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
-const LIST: &str = concat!(
-    "SELECT ",
-    record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
-    FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
-);
-const LIST_OWN: &str = concat!(
-    "SELECT ",
-    record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
-    FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
-);
 
 #[async_trait]
 impl RecordStore for PgStore {
@@ -93,7 +33,7 @@ impl RecordStore for PgStore {
     }
 
     async fn ship(&self, log: LogId, epoch: u32, batch: &[Record]) -> Result<u64, ShipFault> {
-        let rows: Arc<Vec<Row>> = Arc::new(packed(batch));
+        let rows: Arc<Vec<Row>> = Arc::new(Row::packed(batch));
         let shipped = self.ship_once(log, epoch, Arc::clone(&rows)).await;
         match shipped {
             Err(fault) if fault.has_state(NO_PARTITION) => {
@@ -204,13 +144,6 @@ impl PgStore {
     }
 }
 
-/// The rows of a batch, with their payloads packed.
-fn packed(batch: &[Record]) -> Vec<Row> {
-    let mut packer = Packer::new();
-    let row = |record: &Record| Row { packed: packer.pack(&record.payload), ..Row::of(record) };
-    batch.iter().map(row).collect()
-}
-
 async fn register(conn: &mut PgConnection, ours: &LogRow) -> Result<LogRow, Fault> {
     unnamed(REGISTER)
         .bind(ours.log.as_uuid())
@@ -225,26 +158,6 @@ async fn register(conn: &mut PgConnection, ours: &LogRow) -> Result<LogRow, Faul
     Ok(fence::taken(ours, found)?)
 }
 
-async fn ship(conn: &mut PgConnection, log: LogId, epoch: u32, rows: &[Row]) -> Result<u64, Fault> {
-    let ask = "SELECT epoch, next_seq FROM lineage_log WHERE log_id = $1 FOR UPDATE";
-    let found = unnamed(ask).bind(log.as_uuid()).fetch_optional(&mut *conn).await?;
-    let found = found.as_ref().map(to_fence).transpose()?;
-    let held = fence::already_held(log, epoch, found, rows)?;
-    let next_seq = found.map_or(0, |(_, next_seq)| next_seq);
-    let (overlap, fresh) = rows.split_at(held);
-    if !overlap.is_empty() {
-        fence::same_leaves(overlap, &leaves(conn, log, overlap).await?)?;
-    }
-    let Some(last) = fresh.last() else { return Ok(next_seq) };
-    for chunk in fresh.chunks(ROWS_PER_INSERT) {
-        insert(conn, log, chunk).await?;
-    }
-    let next_seq = last.record.seq + 1;
-    let advance = "UPDATE lineage_log SET next_seq = $2 WHERE log_id = $1";
-    unnamed(advance).bind(log.as_uuid()).bind(to_i64(next_seq)?).execute(conn).await?;
-    Ok(next_seq)
-}
-
 async fn pass_gap(conn: &mut PgConnection, log: LogId, epoch: u32, gap: &Record) -> Result<u64, Fault> {
     let ask = "SELECT log_id, origin, epoch, next_seq, attest_key FROM lineage_log WHERE log_id = $1 FOR UPDATE";
     let found = unnamed(ask).bind(log.as_uuid()).fetch_optional(&mut *conn).await?;
@@ -253,46 +166,6 @@ async fn pass_gap(conn: &mut PgConnection, log: LogId, epoch: u32, gap: &Record)
     let advance = "UPDATE lineage_log SET next_seq = $2 WHERE log_id = $1";
     unnamed(advance).bind(log.as_uuid()).bind(to_i64(next_seq)?).execute(conn).await?;
     Ok(next_seq)
-}
-
-async fn leaves(conn: &mut PgConnection, log: LogId, overlap: &[Row]) -> Result<HashMap<u64, Vec<u8>>, Fault> {
-    let ask = "SELECT seq, leaf_hash FROM lineage_entry WHERE log_id = $1 AND seq = ANY($2)";
-    let seqs = overlap.iter().map(|row| to_i64(row.record.seq)).collect::<Result<Vec<_>, _>>()?;
-    let rows = unnamed(ask).bind(log.as_uuid()).bind(seqs).fetch_all(conn).await?;
-    rows.iter().map(|row| Ok((to_u64(row.try_get(0)?)?, row.try_get(1)?))).collect()
-}
-
-async fn insert(conn: &mut PgConnection, log: LogId, rows: &[Row]) -> Result<(), Fault> {
-    fn each<'r, T>(rows: &'r [Row], part: impl Fn(&'r Row) -> T) -> Vec<T> {
-        rows.iter().map(part).collect()
-    }
-    let seqs = rows.iter().map(|row| to_i64(row.record.seq)).collect::<Result<Vec<_>, _>>()?;
-    let times = rows.iter().map(|row| to_i64(row.ts_ms())).collect::<Result<Vec<_>, _>>()?;
-    let parents = rows.iter().map(|row| row.column(|c| c.parent)).collect::<Vec<_>>();
-    unnamed(INSERT)
-        .bind(log.as_uuid())
-        .bind(seqs)
-        .bind(each(rows, Row::day))
-        .bind(times)
-        .bind(each(rows, |row| row.record.id.as_uuid()))
-        .bind(each(rows, Row::kind))
-        .bind(each(rows, |row| i64::from(row.record.epoch)))
-        .bind(each(rows, |row| row.leaf_hash.as_slice()))
-        .bind(each(rows, |row| row.record.key_id.as_slice()))
-        .bind(each(rows, |row| row.record.sig.as_slice()))
-        .bind(each(rows, Row::payload))
-        .bind(each(rows, |row| row.column(|c| c.tenant.as_ref().map(|tenant| tenant.as_bytes().as_slice()))))
-        .bind(each(rows, |row| row.column(|c| c.model.as_deref())))
-        .bind(each(rows, |row| row.column(|c| c.cache.as_deref())))
-        .bind(each(rows, |row| row.column(|c| c.status.map(i32::from))))
-        .bind(each(rows, |row| row.column(|c| c.tok_in.and_then(|n| i64::try_from(n).ok()))))
-        .bind(each(rows, |row| row.column(|c| c.tok_out.and_then(|n| i64::try_from(n).ok()))))
-        .bind(parents.iter().map(|parent| parent.map(|(log, _)| log.as_uuid())).collect::<Vec<_>>())
-        .bind(parents.iter().map(|parent| parent.and_then(|(_, seq)| i64::try_from(seq).ok())).collect::<Vec<_>>())
-        .bind(each(rows, Row::enc))
-        .execute(conn)
-        .await?;
-    Ok(())
 }
 
 async fn find(conn: &mut PgConnection, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, Fault> {

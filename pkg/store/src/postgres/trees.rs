@@ -1,7 +1,8 @@
 //! Checkpoints and tiles in Postgres.
 
+use super::rows::leaves;
 use super::{PgStore, unnamed};
-use crate::fault::{Fault, to_array, to_epoch, to_i64, to_u64};
+use crate::fault::{Fault, to_epoch, to_i64, to_u64};
 use crate::fence;
 use async_trait::async_trait;
 use signet_lineage::tlog::Tile;
@@ -20,9 +21,6 @@ ON CONFLICT (log_id, level, idx) DO UPDATE SET hashes = excluded.hashes
 WHERE length(lineage_tile.hashes) < length(excluded.hashes)";
 const TILE: &str = "SELECT hashes FROM lineage_tile WHERE log_id = $1 AND level = $2 AND idx = $3";
 const ENDS: &str = "SELECT level, max(idx) FROM lineage_tile WHERE log_id = $1 GROUP BY level ORDER BY level";
-const LEAVES: &str = "\
-SELECT seq, leaf_hash FROM lineage_entry WHERE log_id = $1 AND seq >= $2 AND seq < $3 ORDER BY seq";
-
 #[async_trait]
 impl TreeStore for PgStore {
     async fn put_checkpoint(&self, log: LogId, epoch: u32, head: &TreeHead, note: &str) -> Result<(), TreeFault> {
@@ -78,18 +76,11 @@ impl TreeStore for PgStore {
     }
 
     async fn leaf_hashes(&self, log: LogId, from: u64, limit: u32) -> Result<Vec<[u8; 32]>, TreeFault> {
-        let (first, below) = (to_i64(from)?, to_i64(from.saturating_add(u64::from(limit)))?);
         let work = self.transact(move |conn| {
             Box::pin(async move {
-                let rows = unnamed(LEAVES).bind(log.as_uuid()).bind(first).bind(below).fetch_all(conn).await?;
-                let mut leaves = Vec::with_capacity(rows.len());
-                for (row, seq) in rows.iter().zip(first..) {
-                    if row.try_get::<i64, _>(0)? != seq {
-                        break;
-                    }
-                    leaves.push(to_array("leaf_hash", row.try_get(1)?)?);
-                }
-                Ok(leaves)
+                let stored = leaves(conn, log, from, i64::from(limit)).await?;
+                let unbroken = stored.into_iter().zip(from..).take_while(|((seq, _), place)| seq == place);
+                Ok(unbroken.map(|((_, leaf), _)| leaf).collect())
             })
         });
         Ok(work.await?)

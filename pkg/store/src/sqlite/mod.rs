@@ -11,7 +11,7 @@ mod records;
 mod trees;
 
 mod read {
-    crate::readers::readers!(sqlx::sqlite::SqliteRow, i64);
+    crate::readers::readers!(sqlx::sqlite::SqliteRow, i64, |_| Ok(None));
 }
 
 use crate::fault::Fault;

@@ -3,9 +3,9 @@
 use super::SqliteStore;
 use super::read::{to_columns, to_fence, to_log, to_record, to_stored};
 use crate::columns::Row;
-use crate::fault::{Fault, to_i64, to_u64};
+use crate::fault::{Fault, to_array, to_i64, to_u64};
 use crate::fence;
-use crate::readers::record_columns;
+use crate::readers::{copied_columns, record_columns};
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
 use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
@@ -39,8 +39,8 @@ const RECORDS: &str = concat!(
 const STORED: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
-    FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
+    copied_columns!(),
+    " FROM lineage_entry WHERE log_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3"
 );
 
 const ERASE: &str = "\
@@ -49,14 +49,14 @@ const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq =
 const LIST: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
-    FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
+    copied_columns!(),
+    " FROM lineage_entry WHERE id < $1 ORDER BY id DESC LIMIT $2"
 );
 const LIST_OWN: &str = concat!(
     "SELECT ",
     record_columns!(),
-    ", leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log, parent_seq
-    FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
+    copied_columns!(),
+    " FROM lineage_entry WHERE id < $1 AND tenant = $3 ORDER BY id DESC LIMIT $2"
 );
 
 #[async_trait]
@@ -220,10 +220,14 @@ async fn leaves(
     log: LogId,
     first: u64,
     last: u64,
-) -> Result<HashMap<u64, Vec<u8>>, Fault> {
+) -> Result<HashMap<u64, [u8; 32]>, Fault> {
     let ask = "SELECT seq, leaf_hash FROM lineage_entry WHERE log_id = $1 AND seq BETWEEN $2 AND $3";
     let ask = sqlx::query(ask).bind(log.as_uuid()).bind(to_i64(first)?).bind(to_i64(last)?);
-    ask.fetch_all(conn).await?.iter().map(|row| Ok((to_u64(row.try_get(0)?)?, row.try_get(1)?))).collect()
+    ask.fetch_all(conn)
+        .await?
+        .iter()
+        .map(|row| Ok((to_u64(row.try_get(0)?)?, to_array("leaf_hash", row.try_get(1)?)?)))
+        .collect()
 }
 
 async fn insert(conn: &mut SqliteConnection, rows: &[Row]) -> Result<(), Fault> {

@@ -34,6 +34,7 @@ macro_rules! record_store_contract {
             a_tenants_records_are_listed_newest_first_page_by_page
             a_payload_that_is_erased_leaves_its_row_and_its_leaf
             the_copies_beside_a_record_are_what_it_says
+            values_that_their_columns_cannot_hold_are_no_difference
         );
     };
 }
@@ -123,10 +124,13 @@ macro_rules! tree_store_contract {
 }
 
 record_store_contract!(postgres_records, postgres);
+record_store_contract!(postgres_before_records, postgres_before);
 record_store_contract!(sqlite_records, sqlite);
 judge_contract!(postgres_judged, postgres);
+judge_contract!(postgres_before_judged, postgres_before);
 judge_contract!(sqlite_judged, sqlite);
 gap_contract!(postgres_gaps, postgres);
+gap_contract!(postgres_before_gaps, postgres_before);
 gap_contract!(sqlite_gaps, sqlite);
 entry_store_contract!(postgres_entries, postgres);
 entry_store_contract!(sqlite_entries, sqlite);
@@ -137,4 +141,5 @@ notice_store_contract!(sqlite_notices, sqlite);
 label_store_contract!(postgres_labels, postgres);
 label_store_contract!(sqlite_labels, sqlite);
 tree_store_contract!(postgres_trees, postgres);
+tree_store_contract!(postgres_before_trees, postgres_before);
 tree_store_contract!(sqlite_trees, sqlite);

@@ -10,6 +10,7 @@ mod notices;
 mod postgres;
 mod records;
 mod roles;
+mod size;
 mod sqlite;
 mod support;
 mod trees;

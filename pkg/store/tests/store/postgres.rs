@@ -42,11 +42,11 @@ async fn days_get_their_partitions_when_they_come_and_odd_days_are_clamped() {
     for record in &batch {
         assert!(store.find(record.id, None).await.expect("a read").is_some(), "{}", record.seq);
     }
-    let parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'lineage_entry'::regclass";
+    let parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'lineage_record'::regclass";
     assert_eq!(count(&mut conn, parts).await, 4, "today, two days ago, and the clamps a week back and ahead");
-    let far = "SELECT count(*) FROM lineage_entry WHERE day NOT BETWEEN current_date - 8 AND current_date + 8";
+    let far = "SELECT count(*) FROM lineage_record WHERE day NOT BETWEEN current_date - 8 AND current_date + 8";
     assert_eq!(count(&mut conn, far).await, 0);
-    assert_eq!(count(&mut conn, "SELECT max(ts_ms) FROM lineage_entry").await, (1 << 53) - 1, "the signed time stays");
+    assert_eq!(count(&mut conn, "SELECT max(ts_ms) FROM lineage_record").await, (1 << 53) - 1, "the signed time stays");
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_previous_release_starts_and_serves_against_a_newer_schema() {
         .execute(
             "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
              VALUES (9999, 'from the future', true, '\\x00', 0);
-             ALTER TABLE lineage_entry ADD COLUMN later text DEFAULT 'x';
+             ALTER TABLE lineage_record ADD COLUMN later text DEFAULT 'x';
              ALTER TABLE cache_entry ADD COLUMN later text; ALTER TABLE lineage_log ADD COLUMN later bigint",
         )
         .await;

@@ -62,12 +62,12 @@ async fn neither_writer_nor_owner_changes_or_removes_what_was_appended() {
     fixture.stores.records.register(&log_row(log, 1)).await.expect("a new log");
     fixture.stores.records.ship(log, 1, &records(log, 0..5)).await.expect("shipped");
     fixture.stores.trees.put_checkpoint(log, 1, &TreeHead { size: 5, root: [1; 32] }, "note").await.expect("shown");
-    let part = "lineage_entry_p20261130";
+    let part = "lineage_record_p20261130";
     for statement in [
-        "UPDATE lineage_entry SET payload = '\\x00'",
-        "UPDATE lineage_entry SET payload = NULL, enc = 9",
-        "DELETE FROM lineage_entry",
-        "TRUNCATE lineage_entry",
+        "UPDATE lineage_record SET payload = '\\x00'",
+        "UPDATE lineage_record SET payload = NULL, enc = 9",
+        "DELETE FROM lineage_record",
+        "TRUNCATE lineage_record",
         &format!("UPDATE {part} SET status = 500"),
         &format!("DELETE FROM {part} WHERE seq = 3"),
         &format!("TRUNCATE {part}"),
@@ -79,18 +79,22 @@ async fn neither_writer_nor_owner_changes_or_removes_what_was_appended() {
         "UPDATE lineage_checkpoint SET note = ''",
         "DELETE FROM lineage_checkpoint",
         "TRUNCATE lineage_checkpoint",
-        "SELECT set_config('signet.erasing', log_id || '/3', false) FROM lineage_log;
-         UPDATE lineage_entry SET status = 500, enc = 9 WHERE seq = 3",
+        "UPDATE lineage_writer SET constants = ''",
+        "DELETE FROM lineage_writer",
+        "TRUNCATE lineage_writer",
+        "SELECT set_config('signet.erasing', log_no || '/3', false) FROM lineage_log;
+         UPDATE lineage_record SET status = 500, enc = 9 WHERE seq = 3",
     ] {
         refused(&writer, statement).await;
         let said = refused(&fixture.options.url, statement).await;
         assert!(said.contains("only appended") || said.contains("does not go back"), "{said}");
     }
     for statement in [
-        "ALTER TABLE lineage_entry DISABLE TRIGGER ALL",
-        "DROP TABLE lineage_entry",
+        "ALTER TABLE lineage_record DISABLE TRIGGER ALL",
+        "DROP TABLE lineage_record",
         &format!("SELECT * FROM {part}"),
         "DROP FUNCTION lineage_erase",
+        "SELECT lineage_erase_entry(gen_random_uuid(), 1, '')",
         "CREATE TABLE mine (x int)",
     ] {
         refused(&writer, statement).await;
@@ -133,7 +137,7 @@ async fn one_payload_is_erased_and_its_digest_stays() {
     assert_eq!(fixture.stores.records.find(shipped[1].id, None).await.expect("read"), None);
     assert_eq!(fixture.stores.records.records(log, 0, 10).await.expect("read").len(), 2);
     // A payload that does not fit its leaf is left as it is.
-    fixture.execute("ALTER TABLE lineage_entry DISABLE TRIGGER ALL; UPDATE lineage_entry SET payload = payload || '\\x20'::bytea, enc = 0 WHERE seq = 2").await;
+    fixture.execute("ALTER TABLE lineage_record DISABLE TRIGGER ALL; UPDATE lineage_record SET payload = payload || '\\x20'::bytea, enc = 0 WHERE seq = 2").await;
     let said = erase(2).await.expect_err("it does not fit").to_string();
     assert!(said.contains("does not fit its leaf"), "{said}");
 }

@@ -1,12 +1,14 @@
 //! Fresh databases and made-up rows for the tests of both backends.
 
+use async_trait::async_trait;
 use signet_cache::{CacheKey, EntryRow};
-use signet_lineage::{LogRow, Record};
+use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_store::{Options, Stores};
 use signet_types::{EntryId, LineageId, LogId, TenantId};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// 2026-11-30T00:00:00Z.
@@ -24,6 +26,8 @@ pub(crate) fn told(name: &str) -> String {
 pub(crate) struct Fixture {
     pub(crate) stores: Stores,
     pub(crate) options: Options,
+    /// The table that holds the records.
+    pub(crate) entries: &'static str,
     _folder: TempDir,
 }
 
@@ -36,16 +40,27 @@ impl Fixture {
         Self::migrated("sqlite://signet.db".to_owned()).await
     }
 
+    /// Postgres, with the records in the table of earlier versions.
+    pub(crate) async fn postgres_before() -> Self {
+        let mut fixture = Self::postgres().await;
+        let store = Before { url: fixture.options.url.clone(), store: fixture.stores.records.clone() };
+        fixture.stores.records = Arc::new(store);
+        fixture.entries = "lineage_entry";
+        fixture
+    }
+
     async fn migrated(url: String) -> Self {
         let folder = TempDir::new().expect("a folder");
         let options = Options::new(url, folder.path());
         let stores = Stores::open(&options).expect("a good URL");
         stores.migrate().await.expect("the schema");
-        Self { stores, options, _folder: folder }
+        let entries = if options.url.starts_with("postgres") { "lineage_record" } else { "lineage_entry" };
+        Self { stores, options, entries, _folder: folder }
     }
 
-    /// Does to the database what no store would.
+    /// Does to the database what no store would. `lineage_entry` is whatever table holds the records.
     pub(crate) async fn execute(&self, sql: &'static str) {
+        let sql = AssertSqlSafe(sql.replace("lineage_entry", self.entries));
         if self.options.url.starts_with("postgres") {
             let mut conn = PgConnection::connect(&self.options.url).await.expect("the test server answers");
             conn.execute(sql).await.expect("good SQL");
@@ -54,6 +69,85 @@ impl Fixture {
             let mut conn = sqlx::SqliteConnection::connect_with(&file).await.expect("the file opens");
             conn.execute(sql).await.expect("good SQL");
         }
+    }
+}
+
+/// A store whose records then stand as an earlier version left them: in its table, plain.
+struct Before {
+    url: String,
+    store: Arc<dyn RecordStore>,
+}
+
+#[async_trait]
+impl RecordStore for Before {
+    async fn register(&self, log: &LogRow) -> Result<LogRow, ShipFault> {
+        self.store.register(log).await
+    }
+
+    async fn ship(&self, log: LogId, epoch: u32, batch: &[Record]) -> Result<u64, ShipFault> {
+        let next_seq = self.store.ship(log, epoch, batch).await?;
+        let mut conn = PgConnection::connect(&self.url).await.expect("the test server answers");
+        let mut tx = conn.begin().await.expect("a transaction");
+        let days = "SELECT lineage_add_day(day) FROM (SELECT DISTINCT day FROM lineage_record) days";
+        sqlx::query(days).execute(&mut *tx).await.expect("partitions");
+        for record in batch {
+            let columns = Columns::read(&record.payload).ok();
+            sqlx::query(
+                "INSERT INTO lineage_entry SELECT log_id, seq, day, ts_ms, id, $3, w.epoch, $6, key_id, sig, $4, 0, tenant, model, $5,
+                    status, $9, $10, $7, $8
+                 FROM lineage_record r JOIN lineage_log USING (log_no) JOIN lineage_writer w ON w.writer = r.writer
+                 WHERE log_id = $1 AND seq = $2",
+            )
+            .bind(log.as_uuid())
+            .bind(i64::try_from(record.seq).expect("small"))
+            .bind(columns.as_ref().map_or("unread", |columns| columns.kind.as_str()))
+            .bind(&*record.payload)
+            .bind(columns.as_ref().and_then(|columns| columns.cache.as_deref()))
+            .bind(Leaf::of(record).hash().to_vec())
+            .bind(columns.as_ref().and_then(|columns| columns.parent).map(|(log, _)| log.as_uuid()))
+            .bind(columns.as_ref().and_then(|columns| columns.parent).and_then(|(_, seq)| i64::try_from(seq).ok()))
+            .bind(columns.as_ref().and_then(|columns| columns.tok_in).and_then(|n| i64::try_from(n).ok()))
+            .bind(columns.as_ref().and_then(|columns| columns.tok_out).and_then(|n| i64::try_from(n).ok()))
+            .execute(&mut *tx)
+            .await
+            .expect("the row moves");
+        }
+        sqlx::query("DELETE FROM lineage_record").execute(&mut *tx).await.expect("moved");
+        tx.commit().await.expect("a commit");
+        Ok(next_seq)
+    }
+
+    async fn pass_gap(&self, log: LogId, epoch: u32, gap: &Record) -> Result<u64, ShipFault> {
+        self.store.pass_gap(log, epoch, gap).await
+    }
+
+    async fn find(&self, id: LineageId, tenant: Option<TenantId>) -> Result<Option<Record>, ShipFault> {
+        self.store.find(id, tenant).await
+    }
+
+    async fn erase(&self, record: &Record) -> Result<bool, ShipFault> {
+        self.store.erase(record).await
+    }
+
+    async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault> {
+        self.store.is_erased(log, seq).await
+    }
+
+    async fn list(
+        &self,
+        tenant: Option<TenantId>,
+        before: Option<LineageId>,
+        limit: u32,
+    ) -> Result<Vec<Columns>, ShipFault> {
+        self.store.list(tenant, before, limit).await
+    }
+
+    async fn logs(&self) -> Result<Vec<LogRow>, ShipFault> {
+        self.store.logs().await
+    }
+
+    async fn records(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Record>, ShipFault> {
+        self.store.records(log, from_seq, limit).await
     }
 }
 
