@@ -1,6 +1,5 @@
 //! A record with what the database can be searched by. The payload stays the truth; a column is a hint that `verify` compares.
 
-use crate::pack::{Packer, constants};
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
 use signet_lineage::{Columns, Kind, Leaf, Record};
@@ -63,26 +62,6 @@ impl Row {
     pub(crate) fn of(record: &Record) -> Self {
         let columns = Columns::read(&record.payload).ok();
         Self { leaf_hash: Leaf::of(record).hash(), columns, record: record.clone(), packed: None, constants: [].into() }
-    }
-
-    /// Rows of Postgres: with their payloads packed.
-    pub(crate) fn packed(batch: &[Record]) -> Vec<Self> {
-        let (mut rows, mut rest) = (Vec::with_capacity(batch.len()), batch);
-        while let Some(first) = rest.first() {
-            // What one process signed with one key.
-            let same = |record: &Record| record.epoch == first.epoch && record.key_id == first.key_id;
-            let (group, others) = rest.split_at(rest.iter().take_while(|record| same(record)).count());
-            let told = group.iter().map(|record| constants(&record.payload)).find(|told| !told.is_empty());
-            let told: Arc<[u8]> = told.unwrap_or_default().into();
-            let mut packer = Packer::new(&told);
-            rows.extend(group.iter().map(|record| Self {
-                packed: packer.pack(&record.payload),
-                constants: Arc::clone(&told),
-                ..Self::of(record)
-            }));
-            rest = others;
-        }
-        rows
     }
 
     /// What is stored for the payload.

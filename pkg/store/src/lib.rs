@@ -8,6 +8,7 @@
 mod columns;
 mod fault;
 mod fence;
+mod learn;
 mod migrations;
 mod open;
 mod pack;

@@ -7,8 +7,9 @@
 //! whatever would not come back is stored as it is.
 //!
 //! What one process says of itself in each of its statements stands once beside them all, as *constants*: the text from `durability`
-//! to the end of `gateway`, a zero byte, and `"epoch":…,"id":"…"` of the log. They come from a statement, never from the columns of
-//! a row: a row that was moved to another log still tells from which.
+//! to the end of `gateway`, a zero byte, `"epoch":…,"id":"…"` of the log, a zero byte, and texts that many of its statements had
+//! once their values were taken out (crate::learn); these go behind the dictionary. They come from statements, never from the
+//! columns of a row: a row that was moved to another log still tells from which.
 //!
 //! Format, as long as `enc` is [`crate::columns::PACKED`]: a check byte over all that follows, since zstd writes the same in more
 //! than one way; length of the compressed text as a varint (LEB128); the zstd frame without its magic number; the values in the
@@ -72,44 +73,73 @@ pub(crate) fn constants(payload: &[u8]) -> Vec<u8> {
 }
 
 /// Packs the payloads of a process.
-pub(crate) struct Packer<'c> {
+pub(crate) struct Packer {
     compressor: Option<Compressor<'static>>,
-    known: Known<'c>,
+    unpacker: Unpacker,
 }
 
-impl<'c> Packer<'c> {
-    pub(crate) fn new(constants: &'c [u8]) -> Self {
-        Self { compressor: Compressor::with_prepared_dictionary(&ENCODER).ok(), known: Known::read(constants) }
+impl Packer {
+    pub(crate) fn new(constants: &[u8]) -> Self {
+        let unpacker = Unpacker::new(constants);
+        let learnt = &unpacker.known.texts;
+        let compressor = if learnt.is_empty() {
+            Compressor::with_prepared_dictionary(&ENCODER)
+        } else {
+            Compressor::with_dictionary(LEVEL, &[DICTIONARY, learnt].concat())
+        };
+        Self { compressor: compressor.ok(), unpacker }
     }
 
-    /// The packed payload; none if it is to be stored as it is, because it would not come back or not become smaller.
-    pub(crate) fn pack(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
+    /// Takes the values out of a payload; none if it is to be stored as it is.
+    pub(crate) fn split(&self, payload: &[u8]) -> Option<Split> {
         if payload.len() > MAX_BYTES {
             return None;
         }
-        let (text, values) = split(payload, &self.known)?;
-        let frame = self.compressor.as_mut()?.compress(&text).ok()?;
+        split(payload, &self.unpacker.known).map(|(text, values)| Split { text, values })
+    }
+
+    /// The packed payload; none if it is to be stored as it is, because it would not come back or not become smaller.
+    pub(crate) fn pack(&mut self, payload: &[u8], Split { text, values }: &Split) -> Option<Vec<u8>> {
+        let frame = self.compressor.as_mut()?.compress(text).ok()?;
         let frame = frame.strip_prefix(&MAGIC)?;
         let mut packed = Vec::with_capacity(frame.len() + values.len() + 4);
         packed.push(0);
         put_varint(&mut packed, frame.len() as u64);
         packed.extend_from_slice(frame);
-        packed.extend_from_slice(&values);
+        packed.extend_from_slice(values);
         packed[0] = check(&packed[1..]);
-        let back = unpack_known(&packed[1..], &DECODER, &self.known);
+        let back = self.unpacker.unpack(&packed);
         (packed.len() < payload.len() && back.as_deref() == Some(payload)).then_some(packed)
     }
 }
 
-/// The payload that was packed; none for bytes that no payload packs to.
-pub(crate) fn unpack(packed: &[u8], constants: &[u8]) -> Option<Vec<u8>> {
-    let (checked, packed) = packed.split_first()?;
-    (check(packed) == *checked).then(|| unpack_known(packed, &DECODER, &Known::read(constants)))?
+/// A payload, taken apart.
+pub(crate) struct Split {
+    /// Text with marks.
+    pub(crate) text: Vec<u8>,
+    values: Vec<u8>,
 }
 
-/// Differs for bytes of which one differs: FNV-1a in a ring of 256, where each step can be undone.
-fn check(bytes: &[u8]) -> u8 {
-    bytes.iter().fold(0xc5, |sum: u8, byte| (sum ^ byte).wrapping_mul(0x93))
+/// Unpacks the payloads of a process.
+pub(crate) struct Unpacker {
+    known: Known,
+    decoder: Option<DecoderDictionary<'static>>,
+}
+
+impl Unpacker {
+    pub(crate) fn new(constants: &[u8]) -> Self {
+        let known = Known::read(constants);
+        let own = |texts: &Vec<u8>| DecoderDictionary::copy(&[DICTIONARY, texts].concat());
+        let decoder = Some(&known.texts).filter(|texts| !texts.is_empty()).map(own);
+        Self { known, decoder }
+    }
+
+    /// The payload that was packed; none for bytes that no payload packs to.
+    pub(crate) fn unpack(&self, packed: &[u8]) -> Option<Vec<u8>> {
+        let (checked, packed) = packed.split_first()?;
+        let decoder = self.decoder.as_ref().unwrap_or(&DECODER);
+        (check(packed) == *checked).then(|| unpack_known(packed, decoder, &self.known))?
+    }
 }
 
 /// The payload that was packed by the version without constants.
@@ -117,7 +147,7 @@ pub(crate) fn unpack_alone(packed: &[u8]) -> Option<Vec<u8>> {
     unpack_known(packed, &DECODER_BEFORE, &Known::NONE)
 }
 
-fn unpack_known(packed: &[u8], dictionary: &DecoderDictionary<'static>, known: &Known<'_>) -> Option<Vec<u8>> {
+fn unpack_known(packed: &[u8], dictionary: &DecoderDictionary<'static>, known: &Known) -> Option<Vec<u8>> {
     let mut rest = packed;
     let length = usize::try_from(take_varint(&mut rest)?).ok()?;
     let (frame, values) = rest.split_at_checked(length)?;
@@ -130,32 +160,39 @@ fn unpack_known(packed: &[u8], dictionary: &DecoderDictionary<'static>, known: &
     join(&text, values, known)
 }
 
-/// The constants, taken apart.
-struct Known<'c> {
-    gateway: &'c [u8],
-    log: &'c [u8],
-    own: Option<[u8; 16]>,
+/// Differs for bytes of which one differs: FNV-1a in a ring of 256, where each step can be undone.
+fn check(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0xc5, |sum: u8, byte| (sum ^ byte).wrapping_mul(0x93))
 }
 
-impl<'c> Known<'c> {
-    const NONE: Self = Self { gateway: &[], log: &[], own: None };
+/// The constants, taken apart.
+struct Known {
+    gateway: Vec<u8>,
+    log: Vec<u8>,
+    own: Option<[u8; 16]>,
+    texts: Vec<u8>,
+}
 
-    fn read(constants: &'c [u8]) -> Self {
-        let Some(at) = constants.iter().position(|byte| *byte == 0) else { return Self::NONE };
-        let (gateway, log) = (&constants[..at], &constants[at + 1..]);
+impl Known {
+    const NONE: Self = Self { gateway: Vec::new(), log: Vec::new(), own: None, texts: Vec::new() };
+
+    fn read(constants: &[u8]) -> Self {
+        let mut parts = constants.splitn(3, |byte| *byte == 0).map(<[u8]>::to_vec);
+        let (Some(gateway), Some(log)) = (parts.next(), parts.next()) else { return Self::NONE };
         let own = log.len().checked_sub(37).and_then(|from| uuid(&log[from..]));
-        Self { gateway, log, own }
+        Self { gateway, log, own, texts: parts.next().unwrap_or_default() }
     }
 
-    /// Which part stands here, and its text.
-    fn at(&self, rest: &[u8]) -> Option<(u8, &'c [u8])> {
-        let parts = [(GATEWAY, self.gateway), (LOG, self.log)];
-        parts.into_iter().find(|(_, part)| !part.is_empty() && rest.starts_with(part))
+    /// Which part stands here, and how long it is.
+    fn at(&self, rest: &[u8]) -> Option<(u8, usize)> {
+        let parts = [(GATEWAY, &self.gateway), (LOG, &self.log)];
+        let here = parts.into_iter().find(|(_, part)| !part.is_empty() && rest.starts_with(part));
+        here.map(|(mark, part)| (mark, part.len()))
     }
 }
 
 /// Text with marks, and the values that belong to them.
-fn split(payload: &[u8], known: &Known<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+fn split(payload: &[u8], known: &Known) -> Option<(Vec<u8>, Vec<u8>)> {
     if payload.iter().any(|byte| MARKS.contains(byte)) {
         return None;
     }
@@ -163,8 +200,8 @@ fn split(payload: &[u8], known: &Known<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut at = 0;
     while let Some(rest) = payload.get(at..).filter(|rest| !rest.is_empty()) {
         let fresh = at == 0 || !payload[at - 1].is_ascii_alphanumeric();
-        if let Some((mark, part)) = known.at(rest) {
-            at += part.len();
+        if let Some((mark, length)) = known.at(rest) {
+            at += length;
             text.push(mark);
         } else if let Some(bytes) = fresh.then(|| uuid(rest)).flatten() {
             at += 36;
@@ -198,7 +235,7 @@ fn split(payload: &[u8], known: &Known<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The reverse of [`split`].
-fn join(text: &[u8], mut values: &[u8], known: &Known<'_>) -> Option<Vec<u8>> {
+fn join(text: &[u8], mut values: &[u8], known: &Known) -> Option<Vec<u8>> {
     let (mut payload, mut seen) = (Vec::with_capacity(text.len() * 4), Seen::default());
     for &byte in text {
         match byte {
@@ -213,8 +250,8 @@ fn join(text: &[u8], mut values: &[u8], known: &Known<'_>) -> Option<Vec<u8>> {
                 let bytes = seen.digests.get(place).filter(|bytes| bytes.len() == length)?;
                 put_hex(&mut payload, bytes);
             }
-            GATEWAY if known.own.is_some() => payload.extend_from_slice(known.gateway),
-            LOG if known.own.is_some() => payload.extend_from_slice(known.log),
+            GATEWAY if known.own.is_some() => payload.extend_from_slice(&known.gateway),
+            LOG if known.own.is_some() => payload.extend_from_slice(&known.log),
             UUID | OWN_LOG if byte == UUID || known.own.is_some() => {
                 let bytes: [u8; 16] = match known.own {
                     Some(own) if byte == OWN_LOG => own,
@@ -261,7 +298,7 @@ impl Seen {
     }
 
     /// The first UUID is the record's own, and begins with a time (RFC 9562, 5.7).
-    fn dated(&mut self, id: &[u8; 16], known: &Known<'_>) {
+    fn dated(&mut self, id: &[u8; 16], known: &Known) {
         if self.time.is_none() && known.own.is_some() {
             self.time = Some(id[..6].iter().fold(0, |ms, byte| ms << 8 | u64::from(*byte)));
         }
@@ -269,7 +306,7 @@ impl Seen {
 
     /// A mark and a value for this number: how far it is from the one before it that was as large, odd if it is below; itself if
     /// that is far, or it is the first.
-    fn near(&mut self, number: u64, known: &Known<'_>) -> (u8, u64) {
+    fn near(&mut self, number: u64, known: &Known) -> (u8, u64) {
         let (mark, before, limit) = match number {
             LARGE.. => (NEAR, self.time.replace(number), 1 << 24),
             COUNT.. if known.own.is_some() => (NEAR_COUNT, self.count.replace(number), 1 << 12),
@@ -360,4 +397,4 @@ fn take_varint(values: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 #[path = "pack_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,8 +1,10 @@
 //! From rows to values, once for both databases: their row types differ, their columns do not.
 
 use crate::fault::Fault;
+use crate::pack::Unpacker;
 use signet_cache::{Finding, Notice, Tier};
 use signet_types::LogId;
+use std::collections::HashMap;
 use uuid::Uuid;
 
 /// The columns that make a record, in the order in which [`readers`] takes them.
@@ -47,10 +49,13 @@ macro_rules! mark_columns {
     };
 }
 
+/// How the payloads of each writer are unpacked.
+pub(crate) type Writers = HashMap<i32, Unpacker>;
+
 /// What there is in a row of `lineage_record` and in no other.
 #[derive(Debug, Default)]
 pub(crate) struct Slim<'r> {
-    pub(crate) constants: &'r [u8],
+    pub(crate) writer: i32,
     pub(crate) kind: i16,
     pub(crate) cache: Option<i16>,
     /// The head of the leaf hash.
@@ -133,8 +138,8 @@ macro_rules! readers {
             ERASED, PACKED, PACKED_ALONE, PLAIN, decision_word, is_later, kind_word, stored_kind, widen,
         };
         use crate::fault::{Fault, to_array, to_epoch, to_u64};
-        use crate::pack::{unpack, unpack_alone};
-        use crate::readers::{NoticeRow, RESET, Slim};
+        use crate::pack::unpack_alone;
+        use crate::readers::{NoticeRow, RESET, Slim, Writers};
         use signet_cache::{
             CacheKey, EntryRow, Evidence, Finding, Label, LabelRow, Mark, Notice, RouteId, Tier, Verdict, Withdrawal,
         };
@@ -161,21 +166,21 @@ macro_rules! readers {
         }
 
         /// `record_columns`.
-        pub(super) fn to_record(row: &$row) -> Result<Record, Fault> {
+        pub(super) fn to_record(row: &$row, writers: &Writers) -> Result<Record, Fault> {
             let payload: &[u8] = row.try_get(4)?;
             match i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX) {
                 PLAIN => with_payload(row, payload),
                 // The bytes that stand there were never signed: readers of the record see that.
                 PACKED_ALONE => with_payload(row, &unpack_alone(payload).unwrap_or_default()),
                 PACKED => {
-                    let slim = slim(row)?.unwrap_or_default();
-                    with_payload(row, &unpack(payload, slim.constants).unwrap_or_default())
+                    let writer = slim(row)?.and_then(|slim| writers.get(&slim.writer));
+                    with_payload(row, &writer.and_then(|writer| writer.unpack(payload)).unwrap_or_default())
                 }
                 enc => Err(Fault::Corrupt(format!("a payload of encoding {enc}, which is not known"))),
             }
         }
 
-        fn slim(row: &$row) -> Result<Option<Slim<'_>>, Fault> {
+        pub(super) fn slim(row: &$row) -> Result<Option<Slim<'_>>, Fault> {
             let slim: fn(&$row) -> Result<Option<Slim<'_>>, sqlx::Error> = $slim;
             Ok(slim(row)?)
         }
@@ -202,7 +207,7 @@ macro_rules! readers {
 
         /// `record_columns`, then `leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log,
         /// parent_seq`.
-        pub(super) fn to_stored(row: &$row) -> Result<(Record, Stored), Fault> {
+        pub(super) fn to_stored(row: &$row, writers: &Writers) -> Result<(Record, Stored), Fault> {
             let payload: Option<&[u8]> = row.try_get(4)?;
             let payload_sha256 = match (payload, i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX)) {
                 (None, _) => Some(None),
@@ -216,7 +221,7 @@ macro_rules! readers {
                 let erased = Stored { erased: true, payload_sha256, leaf_hash, ..Stored::default() };
                 return Ok((with_payload(row, &[])?, erased));
             }
-            let record = to_record(row)?;
+            let record = to_record(row, writers)?;
             let leaf_hash = Some(leaf_hash(row, Some(&record))?);
             let (text, _) = words(row)?;
             if is_later(text, &record.payload) && has_no_columns(row) {

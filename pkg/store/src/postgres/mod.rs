@@ -12,15 +12,16 @@ mod vectors;
 
 mod read {
     crate::readers::readers!(sqlx::postgres::PgRow, i16, |row| {
-        let Some(constants) = row.try_get(19)? else { return Ok(None) };
+        let Some(writer) = row.try_get(19)? else { return Ok(None) };
         let (kind, cache, leaf, parent) = (row.try_get(20)?, row.try_get(21)?, row.try_get(22)?, row.try_get(23)?);
-        Ok(Some(Slim { constants, kind, cache, leaf, parent }))
+        Ok(Some(Slim { writer, kind, cache, leaf, parent }))
     });
 }
 
 pub use vectors::{PgVectorIndex, UnusableIndex};
 
 use crate::fault::Fault;
+use crate::learn::Learner;
 use crate::open::{Backend, OpenError, Options};
 use crate::transact::{Work, transact};
 use async_trait::async_trait;
@@ -31,6 +32,7 @@ use signet_types::LogId;
 use sqlx::migrate::Migration;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Row as _};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -51,6 +53,7 @@ pub struct PgStore {
     migrate_with: PgConnectOptions,
     begin: &'static str,
     limit: Duration,
+    learner: Mutex<Learner>,
 }
 
 impl std::fmt::Debug for PgStore {
@@ -88,7 +91,7 @@ impl PgStore {
             .max_connections(options.max_connections.max(1))
             .acquire_timeout(ACQUIRE_LIMIT)
             .connect_lazy_with(connect);
-        Ok(Self { pool, migrate_with, begin, limit: options.operation_limit })
+        Ok(Self { pool, migrate_with, begin, limit: options.operation_limit, learner: Mutex::new(Learner::new()) })
     }
 
     /// How connections are made.

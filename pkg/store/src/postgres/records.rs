@@ -1,7 +1,9 @@
 //! Records in Postgres behind their port.
 
 use super::read::{to_columns, to_log, to_record, to_stored};
-use super::rows::{ADD_DAYS, ERASE, FIND_ANYWHERE, FIND_NEAR, IS_ERASED, LIST, LIST_OWN, RECORDS, STORED, ship};
+use super::rows::{
+    ADD_DAYS, ERASE, FIND_ANYWHERE, FIND_NEAR, IS_ERASED, LIST, LIST_OWN, RECORDS, STORED, known_writers, ship,
+};
 use super::{PgStore, unnamed};
 use crate::columns::Row;
 use crate::fault::{Fault, to_i64};
@@ -12,7 +14,7 @@ use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// SQLSTATE of "no partition of relation found for row".
 const NO_PARTITION: &str = "23514";
@@ -33,7 +35,7 @@ impl RecordStore for PgStore {
     }
 
     async fn ship(&self, log: LogId, epoch: u32, batch: &[Record]) -> Result<u64, ShipFault> {
-        let rows: Arc<Vec<Row>> = Arc::new(Row::packed(batch));
+        let rows: Arc<Vec<Row>> = Arc::new(self.learner.lock().unwrap_or_else(PoisonError::into_inner).rows(batch));
         let shipped = self.ship_once(log, epoch, Arc::clone(&rows)).await;
         match shipped {
             Err(fault) if fault.has_state(NO_PARTITION) => {
@@ -114,7 +116,9 @@ impl RecordStore for PgStore {
         let work = self.transact(move |conn| {
             Box::pin(async move {
                 let ask = unnamed(RECORDS).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
-                ask.fetch_all(conn).await?.iter().map(to_record).collect()
+                let rows = ask.fetch_all(&mut *conn).await?;
+                let known = known_writers(conn, &rows).await?;
+                rows.iter().map(|row| to_record(row, &known)).collect()
             })
         });
         Ok(work.await?)
@@ -133,7 +137,9 @@ impl PgStore {
         let work = self.transact(move |conn| {
             Box::pin(async move {
                 let ask = unnamed(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
-                ask.fetch_all(conn).await?.iter().map(to_stored).collect()
+                let rows = ask.fetch_all(&mut *conn).await?;
+                let known = known_writers(conn, &rows).await?;
+                rows.iter().map(|row| to_stored(row, &known)).collect()
             })
         });
         Ok(work.await?)
@@ -172,12 +178,15 @@ async fn find(conn: &mut PgConnection, id: LineageId, tenant: Option<TenantId>) 
     let tenant = tenant.map(|tenant| tenant.as_bytes().to_vec());
     // Beyond the range of dates an id is not one of ours.
     let day = i32::try_from(id.unix_ms() / DAY_MS).ok().filter(|day| *day < 2_000_000);
+    let mut found = Vec::new();
     if let Some(day) = day {
         let ask = unnamed(FIND_NEAR).bind(id.as_uuid()).bind(tenant.as_deref()).bind(day);
-        if let Some(row) = ask.fetch_optional(&mut *conn).await? {
-            return to_record(&row).map(Some);
-        }
+        found = ask.fetch_all(&mut *conn).await?;
     }
-    let ask = unnamed(FIND_ANYWHERE).bind(id.as_uuid()).bind(tenant.as_deref());
-    ask.fetch_optional(conn).await?.as_ref().map(to_record).transpose()
+    if found.is_empty() {
+        let ask = unnamed(FIND_ANYWHERE).bind(id.as_uuid()).bind(tenant.as_deref());
+        found = ask.fetch_all(&mut *conn).await?;
+    }
+    let known = known_writers(conn, &found).await?;
+    found.first().map(|row| to_record(row, &known)).transpose()
 }

@@ -1,14 +1,15 @@
 //! The rows of records in Postgres: `lineage_record`, and `lineage_entry` of earlier versions, which is only read.
 
-use super::read::{to_fence, to_stored};
+use super::read::{slim, to_fence, to_stored};
 use super::unnamed;
 use crate::columns::{Row, bounded};
 use crate::fault::{Fault, to_i64};
 use crate::fence;
-use crate::readers::{copied_columns, record_columns};
+use crate::pack::Unpacker;
+use crate::readers::{Writers, copied_columns, record_columns};
 use signet_types::LogId;
 use sqlx::Row as _;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
 
 /// Rows per statement: a cached plan's sweet spot, and far from every limit of the protocol.
 const ROWS_PER_INSERT: usize = 1000;
@@ -40,11 +41,11 @@ macro_rules! of_both {
                 sig, enc, CASE WHEN enc = 9 THEN sha256('\\x0001' || uuid_send(log_id) || int8send(seq) || payload
                     || substring(key_id FOR 8) || sig) END AS leaf_hash, NULL AS kind, ts_ms, tenant, model, NULL AS cache,
                 status::int, tok_in::bigint, tok_out::bigint, NULL::uuid AS parent_log, NULL::bigint AS parent_seq,
-                coalesce(constants, '') AS constants, kind AS kind_no, cache AS cache_no, leaf, parent
+                writer, kind AS kind_no, cache AS cache_no, leaf, parent
             FROM (SELECT * FROM lineage_record WHERE ",
             $new,
             $tail,
-            ") r LEFT JOIN (SELECT log_no, log_id FROM lineage_log) l USING (log_no) LEFT JOIN (SELECT writer, epoch, key_id, constants FROM lineage_writer) w
+            ") r LEFT JOIN (SELECT log_no, log_id FROM lineage_log) l USING (log_no) LEFT JOIN (SELECT writer, epoch, key_id FROM lineage_writer) w
                 USING (writer))
             UNION ALL (SELECT ",
             record_columns!(),
@@ -114,6 +115,17 @@ pub(super) async fn ship(conn: &mut PgConnection, log: LogId, epoch: u32, rows: 
     Ok(next_seq)
 }
 
+/// The writers of these rows.
+pub(super) async fn known_writers(conn: &mut PgConnection, rows: &[PgRow]) -> Result<Writers, Fault> {
+    let mut numbers = Vec::new();
+    for row in rows {
+        numbers.extend(slim(row)?.map(|slim| slim.writer).filter(|number| numbers.last() != Some(number)));
+    }
+    let ask = "SELECT writer, constants FROM lineage_writer WHERE writer = ANY($1)";
+    let found = if numbers.is_empty() { Vec::new() } else { unnamed(ask).bind(numbers).fetch_all(conn).await? };
+    found.iter().map(|row| Ok((row.try_get(0)?, Unpacker::new(row.try_get(1)?)))).collect()
+}
+
 /// Seqs and leaf hashes of up to `limit` records from `from` on.
 pub(super) async fn leaves(
     conn: &mut PgConnection,
@@ -121,8 +133,9 @@ pub(super) async fn leaves(
     from: u64,
     limit: i64,
 ) -> Result<Vec<(u64, [u8; 32])>, Fault> {
-    let rows = unnamed(STORED).bind(log.as_uuid()).bind(to_i64(from)?).bind(limit).fetch_all(conn).await?;
-    let leaf = |row| to_stored(row).map(|(record, beside)| beside.leaf_hash.map(|leaf| (record.seq, leaf)));
+    let rows = unnamed(STORED).bind(log.as_uuid()).bind(to_i64(from)?).bind(limit).fetch_all(&mut *conn).await?;
+    let known = known_writers(conn, &rows).await?;
+    let leaf = |row| to_stored(row, &known).map(|(record, beside)| beside.leaf_hash.map(|leaf| (record.seq, leaf)));
     rows.iter().filter_map(|row| leaf(row).transpose()).collect()
 }
 

@@ -5,7 +5,7 @@ use super::read::{to_columns, to_fence, to_log, to_record, to_stored};
 use crate::columns::Row;
 use crate::fault::{Fault, to_array, to_i64, to_u64};
 use crate::fence;
-use crate::readers::{copied_columns, record_columns};
+use crate::readers::{Writers, copied_columns, record_columns};
 use async_trait::async_trait;
 use signet_lineage::verify::Stored;
 use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
@@ -81,7 +81,7 @@ impl RecordStore for SqliteStore {
             Box::pin(async move {
                 let tenant = tenant.map(|tenant| tenant.as_bytes().to_vec());
                 let ask = sqlx::query(FIND).bind(id.as_uuid()).bind(tenant);
-                ask.fetch_optional(conn).await?.as_ref().map(to_record).transpose()
+                ask.fetch_optional(conn).await?.as_ref().map(|row| to_record(row, &Writers::new())).transpose()
             })
         });
         Ok(work.await?)
@@ -143,7 +143,7 @@ impl RecordStore for SqliteStore {
         let work = self.read(move |conn| {
             Box::pin(async move {
                 let ask = sqlx::query(RECORDS).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
-                ask.fetch_all(conn).await?.iter().map(to_record).collect()
+                ask.fetch_all(conn).await?.iter().map(|row| to_record(row, &Writers::new())).collect()
             })
         });
         Ok(work.await?)
@@ -162,7 +162,7 @@ impl SqliteStore {
         let work = self.read(move |conn| {
             Box::pin(async move {
                 let ask = sqlx::query(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
-                ask.fetch_all(conn).await?.iter().map(to_stored).collect()
+                ask.fetch_all(conn).await?.iter().map(|row| to_stored(row, &Writers::new())).collect()
             })
         });
         Ok(work.await?)

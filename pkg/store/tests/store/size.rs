@@ -116,7 +116,7 @@ fn exchange(of: &mut Random, stream: bool, took: u64) -> Exchange {
 }
 
 #[tokio::test]
-async fn an_answer_from_a_provider_takes_660_bytes_with_its_indexes() {
+async fn an_answer_from_a_provider_takes_600_bytes_with_its_indexes() {
     let fixture = Fixture::postgres().await;
     let (signer, log, mut tree, mut of) = (Signer::generate(), LogId::generate(AT_MS), Tree::new(), Random(4));
     let gateway = Arc::new(Gateway {
@@ -155,5 +155,5 @@ async fn an_answer_from_a_provider_takes_660_bytes_with_its_indexes() {
     let each = u64::try_from(bytes).expect("a size") / RECORDS;
     eprintln!("{} bytes of JSON, {packed} packed, {each} in the database", json / RECORDS);
     assert!((1_400..1_800).contains(&(json / RECORDS)), "records as they are written");
-    assert!(each <= 660, "{each} bytes a record");
+    assert!(each <= 600, "{each} bytes a record");
 }
