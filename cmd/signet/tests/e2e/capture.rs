@@ -4,7 +4,7 @@ use crate::client::{Answer, ask, payload};
 use crate::gateway::{Gateway, Setup, chat, eventually, mock, mock_with, records, signet, streamed, with};
 use crate::keeper::Keeper;
 use crate::lineage::sqlite;
-use crate::stack::{fresh_database, sql, told};
+use crate::stack::{Postgres, fresh_database, sql, told};
 use serde_json::{Value, json};
 use signet_mock::{Behaviour, MockUpstream};
 use std::fs;
@@ -290,6 +290,47 @@ fn what_a_caller_got_of_a_stream_before_it_left_is_kept() {
     assert!(format!("{head:?}").contains(&id), "{head:?}");
     let response = safe.opened(&gateway, &id)["response"].as_str().expect("text").to_owned();
     assert!(response.as_bytes().starts_with(&first) && !response.contains("[DONE]"), "{response}");
+}
+
+#[test]
+fn what_a_kill_took_on_its_way_to_the_store_is_told_and_is_no_finding() {
+    let (mock, safe, postgres) = (mock(), Safe::new(), Postgres::start());
+    let setup = safe.setup(&mock).on_services(&postgres.url(), None);
+    let data = TempDir::new().expect("a folder");
+    let setup = setup.within(data.path());
+    let gateway = setup.start();
+    let mut keeper = Keeper::of(data.path());
+    let kept = gateway.chat(&chat(ASKED), &[]);
+    safe.opened_from(&gateway, &kept.id(), &["--db", &postgres.url(), "--data", plain(data.path())]);
+    postgres.down();
+    let lost = gateway.chat(&chat("Where is the zyzzyva?"), &[]);
+    assert_eq!(capture_of(&gateway, &lost)["state"], "sealed");
+    keeper.keep(&kept);
+    keeper.keep(&lost);
+    drop(gateway.kill());
+    postgres.up();
+    let gateway = setup.start();
+    eventually("shipping", || {
+        let log = gateway.status()["log"].clone();
+        (log["shipped_seq"] == log["next_seq"]).then_some(())
+    });
+    drop(gateway.stop());
+    let (code, said) = keeper.verify(&["--db", &postgres.url()]);
+    assert!(code == 0 && said.contains("sealed bodies: 1 of the 2 that records name are not there"), "{code}: {said}");
+}
+
+#[test]
+fn a_coalesced_answer_has_sealed_bodies_of_its_own() {
+    let mock = mock_with(Behaviour { latency_ms: Some(1_000), ..Behaviour::default() });
+    let safe = Safe::new();
+    let gateway = safe.setup(&mock).start();
+    let mut callers = [gateway.begin(&chat(ASKED), &[]), gateway.begin(&chat(ASKED), &[])];
+    let answers = callers.each_mut().map(|caller| caller.answer());
+    assert_eq!(mock.counts().requests, 1);
+    for answer in &answers {
+        assert_eq!(safe.opened(&gateway, &answer.id())["response"].as_str(), Some(&*answer.text()));
+    }
+    assert_ne!(answers[0].id(), answers[1].id());
 }
 
 #[test]
