@@ -128,7 +128,7 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     let limits = limits(root.section("limits"));
     let lineage = lineage(root.section("lineage"));
     let providers = providers(&mut root);
-    let models = models(&mut root, &providers, &semantic);
+    let models = models(&mut root, &providers, &semantic, &lineage);
     check_judge(&root, &semantic, &models, &providers);
     check_backend(&root, &semantic, &store, &cache);
     check_exposure(&root, &server, &auth, &providers);
@@ -419,6 +419,9 @@ fn lineage(mut section: Section<'_>) -> Lineage {
         anchor_every: Duration::from_secs(section.number("anchor_every_s", 10, 1..=86_400)),
         auditor_tokens: auditor_tokens(&mut section),
         public: section.flag("public", false),
+        break_glass_key_file: key_file(&mut section, "break_glass_key_file"),
+        capture_max_bytes: size(&mut section, "capture_max_bytes", 1_048_576, 1_024..=16_777_216),
+        capture_days: section.number("capture_days", 30, 1..=3_650),
     };
     if lineage.key_file.is_some() && lineage.key_file == lineage.checkpoint_key_file {
         section.fault("checkpoint_key_file", "is the key that signs records too: who has one must not have both");

@@ -264,6 +264,12 @@ pub struct Lineage {
     pub auditor_tokens: Vec<Secret<String>>,
     /// Whether everyone may read checkpoints, tiles and public keys.
     pub public: bool,
+    /// The X25519 public key for which bodies are sealed. None: no model keeps any.
+    pub break_glass_key_file: Option<PathBuf>,
+    /// The largest bodies that are kept, request and response together.
+    pub capture_max_bytes: usize,
+    /// For how many days they are kept.
+    pub capture_days: u64,
 }
 
 /// `[[lineage.anchor]]`
@@ -345,6 +351,8 @@ pub struct Model {
     pub similarity_min: Option<f32>,
     /// Its own bound on the share of wrong answers among hits; not over that for all.
     pub max_false_share: f64,
+    /// Whether the bodies of its answers are kept, sealed.
+    pub capture: bool,
 }
 
 /// One place a model can go to.

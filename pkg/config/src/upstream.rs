@@ -2,7 +2,7 @@
 
 use crate::load::{FALSE_SHARES, SEMANTIC_MODES};
 use crate::section::{LATER, Section};
-use crate::settings::{Model, Provider, ProviderKind, Semantic, SemanticMode, Target};
+use crate::settings::{Lineage, Model, Provider, ProviderKind, Semantic, SemanticMode, Target};
 use crate::tree::{Leaf, Source};
 use crate::urls::base_url;
 use signet_types::{ModelName, ProviderName, Secret};
@@ -95,7 +95,12 @@ pub(crate) fn check_key(section: &Section<'_>, key: Option<&Secret<String>>) {
 }
 
 /// The models, whose targets name `providers`.
-pub(crate) fn models(root: &mut Section<'_>, providers: &[Provider], semantic: &Semantic) -> Vec<Model> {
+pub(crate) fn models(
+    root: &mut Section<'_>,
+    providers: &[Provider],
+    semantic: &Semantic,
+    lineage: &Lineage,
+) -> Vec<Model> {
     let mut names = BTreeSet::new();
     let mut models = Vec::new();
     for mut section in root.list("model") {
@@ -109,8 +114,19 @@ pub(crate) fn models(root: &mut Section<'_>, providers: &[Provider], semantic: &
         }
         let targets = targets.into_iter().filter_map(|section| target(section, providers)).collect();
         let (semantic_mode, similarity_min, max_false_share) = rules(&mut section, semantic);
+        let capture = section.choice("capture", &[("off", Some(false)), ("sealed", Some(true))]);
+        if capture && lineage.break_glass_key_file.is_none() {
+            section.fault("capture", "is \"sealed\", which needs lineage.break_glass_key_file");
+        }
         section.end();
-        models.extend(name.map(|name| Model { name, targets, semantic_mode, similarity_min, max_false_share }));
+        models.extend(name.map(|name| Model {
+            name,
+            targets,
+            semantic_mode,
+            similarity_min,
+            max_false_share,
+            capture,
+        }));
     }
     models
 }

@@ -160,6 +160,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/tenants/{tenant}", delete(erase))
         .route("/admin/v1/semantic/reset", post(reset_trust))
         .route("/admin/v1/lineage/{id}/payload", delete(erase_payload))
+        .route("/admin/v1/lineage/{id}/open", post(open_capture))
         .route("/admin/v1/lineage/keys/rotate", post(rotate))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
@@ -305,6 +306,27 @@ async fn erase_payload(State(admin): State<Admin>, Path(id): Path<String>, body:
     match pipeline.erase_payload(&id, &asked.basis).await {
         Err(fault @ Fault::Invalid { .. }) => bad(&fault),
         Err(Fault::UnknownRecord) => (StatusCode::NOT_FOUND, "there is no such payload\n").into_response(),
+        outcome => done(outcome),
+    }
+}
+
+/// Who is about to open sealed bodies, and why.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Opening {
+    who: String,
+    basis: String,
+}
+
+async fn open_capture(State(admin): State<Admin>, Path(id): Path<String>, body: Bytes) -> Response {
+    let asked: Opening = match read(&body) {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    let Some(pipeline) = admin.app.pipeline.get() else { return not_ready() };
+    match pipeline.open_capture(&id, &asked.who, &asked.basis).await {
+        Err(fault @ Fault::Invalid { .. }) => bad(&fault),
+        Err(Fault::UnknownRecord) => (StatusCode::NOT_FOUND, "there is no such record\n").into_response(),
         outcome => done(outcome),
     }
 }

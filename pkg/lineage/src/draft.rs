@@ -151,6 +151,19 @@ pub struct Exchange {
     pub usage: Option<UsageFacts>,
     /// What the caller got.
     pub response: ResponseFacts,
+    /// What became of the bodies, on a route that keeps them sealed.
+    pub capture: Option<CaptureFacts>,
+}
+
+/// What became of the bodies of an answer whose route keeps them sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaptureFacts {
+    /// They were sealed and handed over to be stored; SHA-256 of the sealed bytes.
+    Sealed([u8; 32]),
+    /// They are longer than what is kept.
+    TooLarge,
+    /// There was no room on the way to the store.
+    Dropped,
 }
 
 /// Who asked; keyed hashes only.

@@ -1,6 +1,7 @@
 //! The lineage record: statement, envelope, leaf, tree, receipt and their verification. Pure: no files, no clocks, no
 //! runtime. What is signed is the exact bytes (DSSE), so correctness never depends on canonicalisation.
 
+mod capture;
 mod columns;
 mod control;
 mod draft;
@@ -20,6 +21,7 @@ pub mod tlog;
 mod tree;
 pub mod verify;
 
+pub use capture::{BreakGlassKey, BreakGlassSecret, CaptureFault, OpenedBodies};
 pub use columns::{Columns, ColumnsFault};
 pub use control::{ControlStamp, Denials, KeyRotation, KeyUse, LOST_BY_DATABASE, Recovery};
 pub use draft::*;
@@ -27,7 +29,7 @@ pub use envelope::{EnvelopeFault, PAYLOAD_TYPE};
 pub use gap::DeclaredGap;
 pub use keys::{KeyFault, KeySet, PublicKey, Signer};
 pub use open::{OpenFacts, OpenFault};
-pub use port::{LogRow, RecordStore, ShipFault, TreeFault, TreeStore};
+pub use port::{CaptureRow, CaptureStore, LogRow, RecordStore, ShipFault, TreeFault, TreeStore};
 pub use position::{Position, TreeHead};
 pub use receipt::{Receipt, ReceiptFault};
 pub use record::{Leaf, Record};

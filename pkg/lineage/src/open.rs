@@ -136,6 +136,7 @@ impl OpenFacts {
             parents: Vec::new(),
             limit: LimitFacts { decision: "allow", retry_after_ms: None },
             usage: None,
+            capture: None,
             response: ResponseFacts {
                 cm: NO_COMMITMENT,
                 bytes: 0,

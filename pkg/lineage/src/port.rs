@@ -4,6 +4,7 @@ use crate::tlog::Tile;
 use crate::{Columns, Record, TreeHead};
 use async_trait::async_trait;
 use signet_types::{LineageId, LogId, TenantId};
+use std::sync::Arc;
 
 /// A writer log as the database knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,4 +130,39 @@ pub trait TreeStore: Send + Sync + 'static {
     async fn tile_ends(&self, log: LogId) -> Result<Vec<(u8, u64)>, TreeFault>;
     /// Leaf hashes of shipped records from `from` on, at most `limit`, up to the first that is missing.
     async fn leaf_hashes(&self, log: LogId, from: u64, limit: u32) -> Result<Vec<[u8; 32]>, TreeFault>;
+}
+
+/// Bodies of one answer, sealed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CaptureRow {
+    /// The answer's record.
+    pub id: LineageId,
+    /// Whose answer it was.
+    pub tenant: TenantId,
+    /// When it was completed, milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// What [`crate::BreakGlassKey::seal`] gave.
+    pub sealed: Vec<u8>,
+}
+
+impl std::fmt::Debug for CaptureRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CaptureRow").field("id", &self.id).field("bytes", &self.sealed.len()).finish_non_exhaustive()
+    }
+}
+
+/// Keeps sealed bodies beside the records. They are no part of any proof: what is lost here is told by the record that names it.
+#[async_trait]
+pub trait CaptureStore: Send + Sync + 'static {
+    /// Adds rows, but for those that are there already and those that were erased meanwhile.
+    async fn put_captures(&self, rows: &[Arc<CaptureRow>]) -> Result<(), ShipFault>;
+    /// The sealed bodies of one answer.
+    async fn capture(&self, id: LineageId) -> Result<Option<Vec<u8>>, ShipFault>;
+    /// The next rows behind `after` in the order of their ids, at most `limit`.
+    async fn captures(&self, after: Option<LineageId>, limit: u32) -> Result<Vec<(LineageId, Vec<u8>)>, ShipFault>;
+    /// Removes the row of a record or all rows of a tenant, named by its 16 bytes, that were completed until `until_ms`; those
+    /// still on their way will not be added. How many there were.
+    async fn erase_captures(&self, of: [u8; 16], until_ms: u64) -> Result<u64, ShipFault>;
+    /// Removes rows that were completed before `before_ms`, and again those that were erased. How many there were.
+    async fn sweep_captures(&self, before_ms: u64) -> Result<u64, ShipFault>;
 }

@@ -12,7 +12,7 @@
 
 use crate::envelope::{PAYLOAD_TYPE, push_pae_head};
 use crate::json::Json;
-use crate::{ControlValue, Draft, Exchange, Kind, Position, Record, Signer, draft};
+use crate::{CaptureFacts, ControlValue, Draft, Exchange, Kind, Position, Record, Signer, draft};
 use sha2::{Digest, Sha256};
 use signet_types::LineageId;
 
@@ -153,6 +153,19 @@ fn before_log(e: &Exchange, p: &mut Json<'_>) {
         c.int("key_epoch", u64::from(e.caller.key_epoch));
         c.hex("tenant", e.caller.tenant.as_bytes());
         c.some_hex("wrapped_key", e.caller.wrapped_key.as_deref());
+    });
+    e.capture.inspect(|capture| write_capture(*capture, p));
+}
+
+fn write_capture(capture: CaptureFacts, p: &mut Json<'_>) {
+    let (state, sha256) = match &capture {
+        CaptureFacts::Sealed(sha256) => ("sealed", Some(sha256.as_slice())),
+        CaptureFacts::TooLarge => ("too_large", None),
+        CaptureFacts::Dropped => ("dropped", None),
+    };
+    p.object("capture", |c| {
+        c.some_hex("sha256", sha256);
+        c.text("state", state);
     });
 }
 

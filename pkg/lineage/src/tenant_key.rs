@@ -89,6 +89,14 @@ pub struct Opening([u8; 32]);
 pub struct OpeningFault;
 
 impl Opening {
+    pub(crate) const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The key of the commitment to the body called `label`.
     pub fn commitment_key(&self, label: &str) -> CommitmentKey {
         CommitmentKey(expand(&hmac::Key::new(hmac::HMAC_SHA256, &self.0), &[label.as_bytes()]))

@@ -1,5 +1,6 @@
 //! Chat completions and embeddings: the life of one request, top to bottom.
 
+use crate::capture::{Capture, Kept};
 use crate::control::{Controls, Fetch};
 use crate::exchange::{Ending, Exchange, Sent, operations};
 use crate::fault::Fault;
@@ -66,6 +67,7 @@ impl Pipeline {
         let request = Arc::new(ChatRequest::parse(&body)?);
         (exchange.stream, exchange.asked) = (request.stream(), request.model().to_owned());
         let plan = self.plan(exchange, head, request.model(), *request.shape(), request.last_text())?;
+        self.keep(exchange, plan.rules, &body);
         let question = if plan.rules.mode == Mode::Off { Err("off") } else { request.semantic_candidate() };
         let plan = Plan { question, ..plan };
         let form = (request.include_usage(), plan.controls.in_band);
@@ -120,6 +122,7 @@ impl Pipeline {
         let request = EmbeddingsRequest::parse(&body)?;
         request.model().clone_into(&mut exchange.asked);
         let plan = self.plan(exchange, head, request.model(), *request.shape(), "")?;
+        self.keep(exchange, plan.rules, &body);
         let miss = match self.lookup(exchange, &plan).await {
             Lookup::Exact(entry) | Lookup::Semantic(entry, _) => {
                 return self.replay(exchange, head, &entry, None, (false, InBand::Nothing));
@@ -166,6 +169,14 @@ impl Pipeline {
         self.parts.metrics.step(Step::Parse, started.elapsed());
         let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
         Ok(Plan { route, controls, rules, text: last_text, partition, key, question: Err("operation") })
+    }
+
+    /// Keeps the request until it is sealed with its answer, on a route that wants that.
+    fn keep(&self, exchange: &mut Exchange, rules: RouteRules, body: &Bytes) {
+        if rules.capture {
+            let kept = |by: &Arc<Capture>| Kept { by: by.clone(), request: body.clone() };
+            exchange.kept = self.parts.capture.as_ref().map(kept);
+        }
     }
 
     /// Asks the caches. A broken cache is a miss.

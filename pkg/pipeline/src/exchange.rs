@@ -3,6 +3,7 @@
 //! Whatever happens to the request's future, exactly one record is written: by [`Exchange::close`] when the answer ends, or
 //! by `Drop` when the caller has left or a step panicked.
 
+use crate::capture::{Kept, Ready};
 use crate::fault::Fault;
 use crate::head::Head;
 use crate::recorder::{Attested, Recorder};
@@ -10,8 +11,9 @@ use crate::reply::Timing;
 use crate::sample::Sample;
 use signet_cache::TenantKeys;
 use signet_lineage::{
-    CacheFacts, Caller, Draft, Exchange as Facts, Fingerprint, Forwarded, HttpFacts, Kind, LimitFacts, ModelFacts,
-    OpenFacts, Opening, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey, Times, UsageFacts,
+    CacheFacts, Caller, CaptureFacts, Draft, Exchange as Facts, Fingerprint, Forwarded, HttpFacts, Kind, LimitFacts,
+    ModelFacts, OpenFacts, Opening, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey, Times,
+    UsageFacts,
 };
 use signet_spool::Opened;
 use signet_telemetry::Metrics;
@@ -70,7 +72,12 @@ pub(crate) struct Ending<'a> {
 #[derive(Debug)]
 pub(crate) enum Sent<'a> {
     Whole(&'a [u8]),
-    Hashed { cm: [u8; 32], bytes: u64 },
+    /// `held` are the bytes themselves, where they are kept and still all here.
+    Hashed {
+        cm: [u8; 32],
+        bytes: u64,
+        held: Option<&'a [u8]>,
+    },
 }
 
 /// Dropping it unclosed writes the record of an aborted answer.
@@ -101,6 +108,8 @@ pub(crate) struct State {
     pub(crate) cache: CacheFacts,
     /// A semantic candidate that is to be compared with the fresh answer.
     pub(crate) sample: Option<Sample>,
+    /// The request, on a route that keeps bodies.
+    pub(crate) kept: Option<Kept>,
     pub(crate) x_cache: &'static str,
     pub(crate) parents: Vec<Parent>,
     pub(crate) limit: LimitFacts,
@@ -141,6 +150,7 @@ impl Exchange {
             upstream_body: None,
             cache: CacheFacts { decision: "none", ..CacheFacts::default() },
             sample: None,
+            kept: None,
             x_cache: "NONE",
             parents: Vec::new(),
             limit: LimitFacts { decision: "off", retry_after_ms: None },
@@ -263,8 +273,12 @@ impl State {
 
     fn close(&mut self, ending: &Ending<'_>) -> Result<Option<Attested>, Fault> {
         let (status, outcome) = (ending.status, ending.outcome);
-        let draft = self.draft(ending);
+        let (capture, ready) = self.seal(ending).unzip();
+        let draft = self.draft(ending, capture);
         let attested = self.recorder.close(self.opened.take(), &draft)?;
+        if let (Some(ready), Some(_)) = (ready.flatten(), &attested) {
+            ready.hand_over(draft.time.completed_ms);
+        }
         self.metrics.record(outcome_label(outcome));
         self.count(status);
         Ok(attested)
@@ -289,7 +303,17 @@ impl State {
         self.received.elapsed()
     }
 
-    fn draft(&mut self, ending: &Ending<'_>) -> Draft {
+    /// Seals the bodies, on a route that keeps them.
+    fn seal(&mut self, ending: &Ending<'_>) -> Option<(CaptureFacts, Option<Ready>)> {
+        let kept = self.kept.take()?;
+        let response = match ending.body {
+            Sent::Whole(body) => Some(body),
+            Sent::Hashed { held, .. } => held,
+        };
+        Some(kept.seal((self.recorder.log().id(), self.id, self.identity.keys.tenant), self.opening(), response))
+    }
+
+    fn draft(&mut self, ending: &Ending<'_>, capture: Option<CaptureFacts>) -> Draft {
         let voice = self.recorder.voice();
         let total = self.received.elapsed();
         let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
@@ -308,12 +332,12 @@ impl State {
                 total_us,
             },
             gateway: voice.gateway.clone(),
-            exchange: Some(Box::new(self.facts(ending))),
+            exchange: Some(Box::new(self.facts(ending, capture))),
             control: Vec::new(),
         }
     }
 
-    fn facts(&mut self, ending: &Ending<'_>) -> Facts {
+    fn facts(&mut self, ending: &Ending<'_>, capture: Option<CaptureFacts>) -> Facts {
         let (caller, response) = (self.caller(), self.response(ending));
         let request = self.request.take().unwrap_or_else(|| self.no_request());
         Facts {
@@ -336,6 +360,7 @@ impl State {
             limit: self.limit,
             usage: ending.usage,
             response,
+            capture,
         }
     }
 
@@ -358,7 +383,7 @@ impl State {
         let key = self.proof();
         let (cm, bytes) = match ending.body {
             Sent::Whole(body) => (self.commit("response", body), body.len() as u64),
-            Sent::Hashed { cm, bytes } => (cm, bytes),
+            Sent::Hashed { cm, bytes, .. } => (cm, bytes),
         };
         ResponseFacts {
             cm,
@@ -379,7 +404,7 @@ impl Drop for Exchange {
         let (status, bytes, chunks) = state.so_far;
         let status = if outcome == Outcome::InternalError { 500 } else { status };
         let (id, cm) = (state.id, state.commit("response", b""));
-        let body = Sent::Hashed { cm, bytes };
+        let body = Sent::Hashed { cm, bytes, held: Some(b"") };
         let ending = Ending { status, outcome, body, chunks, answer_digest: None, finish: None, usage: None };
         if let Err(fault) = self.close(&ending) {
             tracing::error!(%id, %fault, "a request ended without a record");

@@ -2,6 +2,7 @@
 //! record, what is kept. It knows no status code of its own making, no Redis, no SQL and no server.
 
 mod anchor;
+mod capture;
 mod chat;
 mod checkpoint;
 mod control;
@@ -17,6 +18,7 @@ mod judge;
 mod landing;
 mod live;
 mod neutral;
+mod open;
 mod persist;
 mod pipeline;
 mod poured;
@@ -35,6 +37,7 @@ mod tree_files;
 mod withdraw;
 
 pub use anchor::{Anchor, AnchorFault, Anchoring, FileAnchor, HttpAnchor, StoreAnchor};
+pub use capture::{Capture, CaptureWriter, capture, sweep_captures};
 pub use checkpoint::{Cadence, CheckpointFault, CheckpointParts, Checkpointer, Published, Shown};
 pub use embed::RemoteEmbedder;
 pub use erase::ErasedPayload;
@@ -42,6 +45,7 @@ pub use fault::{BoxError, Fault, is_timeout};
 pub use head::{BodyFault, Head};
 pub use judge::Judge;
 pub use live::{Cut, Live};
+pub use open::OpenedCapture;
 pub use persist::{Carrier, Outbox, Tail, outbox};
 pub use pipeline::{AuthMode, Face, Faces, Parts, Pipeline, RouteRules, Settings};
 pub use poured::Poured;

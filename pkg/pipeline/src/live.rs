@@ -4,6 +4,7 @@
 //! a complete answer always has one. The end is always explicit: a cut upstream becomes an error event and a connection
 //! that does not end well. Dropping the body cancels the upstream call and records the abort.
 
+use crate::capture::{Held, Kept};
 use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::{Fault, is_timeout};
 use crate::fill::Filling;
@@ -75,6 +76,8 @@ pub struct Live {
     splitter: Splitter,
     accumulator: Option<Accumulator>,
     sent: CommitmentHasher,
+    /// What is sent, on a route that keeps it; none once it is too much.
+    held: Option<Held>,
     /// What came, from the first byte on where it differs from what is sent: up to there one hash serves both.
     came: Option<(CommitmentHasher, u64)>,
     /// The provider has reported a failure inside the stream.
@@ -100,6 +103,7 @@ impl Live {
         Self {
             splitter: Splitter::new(EVENT_MAX, course.choices),
             accumulator: Some(Accumulator::new(course.choices)),
+            held: exchange.kept.as_ref().map(Kept::held),
             exchange,
             upstream: Some(upstream),
             digest: course.takes_trailers.then(Sha256::new),
@@ -117,6 +121,7 @@ impl Live {
 
     fn queue(&mut self, bytes: Bytes, events: u32) {
         self.sent.update(&bytes);
+        self.held = self.held.take().and_then(|held| held.with(&bytes));
         self.bytes += bytes.len() as u64;
         self.chunks += u64::from(events);
         self.out.push_back(bytes);
@@ -285,7 +290,7 @@ impl Live {
         self.exchange.close(&Ending {
             status: 200,
             outcome,
-            body: Sent::Hashed { cm, bytes: self.bytes },
+            body: Sent::Hashed { cm, bytes: self.bytes, held: self.held.as_ref().map(|held| &*held.bytes) },
             chunks: self.chunks,
             answer_digest: answer.map(|answer| *answer.content_digest()),
             finish: answer.and_then(|answer| answer.finish_reasons().next().map(str::to_owned)),

@@ -1,5 +1,6 @@
 //! The parts of a gateway and the steps that every endpoint shares.
 
+use crate::capture::Capture;
 use crate::exchange::{Ending, Exchange, Identity, Operation, Sent};
 use crate::fault::{Fault, is_timeout};
 use crate::flight::Flights;
@@ -16,7 +17,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use signet_cache::{Cache, Keyring, Mode, NoticeStore, TenantKeys, Trust};
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
-use signet_lineage::{LimitFacts, Outcome, RecordStore};
+use signet_lineage::{CaptureStore, LimitFacts, Outcome, RecordStore};
 use signet_provider::{Auth, Fleet};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, ModelName, TenantId};
@@ -55,18 +56,20 @@ pub struct Face {
     pub retry_after: Option<Duration>,
 }
 
-/// What one route allows of the semantic cache.
+/// What one route allows of the semantic cache, and what it keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RouteRules {
     /// Whether semantic hits are served.
     pub mode: Mode,
     /// A floor above the one for all.
     pub floor: Option<f32>,
+    /// Whether bodies are kept, sealed.
+    pub capture: bool,
 }
 
 impl Default for RouteRules {
     fn default() -> Self {
-        Self { mode: Mode::On, floor: None }
+        Self { mode: Mode::On, floor: None, capture: false }
     }
 }
 
@@ -118,6 +121,10 @@ pub struct Parts {
     pub sampler: Option<Arc<Sampler>>,
     /// Draws questions to be kept; none unless the operator wants them.
     pub questions: Option<Arc<QuestionDraw>>,
+    /// Sealed bodies that were kept.
+    pub captures: Arc<dyn CaptureStore>,
+    /// Keeps sealed bodies; none where no route does.
+    pub capture: Option<Arc<Capture>>,
     /// Renders faults.
     pub faces: Arc<dyn Faces>,
     /// Clocks.

@@ -151,7 +151,7 @@ impl Poured {
         self.exchange.close(&Ending {
             status: self.status,
             outcome,
-            body: Sent::Hashed { cm: self.sent.clone().finish(), bytes: self.bytes },
+            body: Sent::Hashed { cm: self.sent.clone().finish(), bytes: self.bytes, held: None },
             chunks: self.chunks,
             answer_digest: None,
             finish: None,

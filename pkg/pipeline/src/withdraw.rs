@@ -193,8 +193,8 @@ impl Pipeline {
         Ok(rule)
     }
 
-    /// Destroys a tenant's keys: what was sealed for it, wherever a copy lies, can be read by nobody any more. How many keys
-    /// there were.
+    /// Destroys a tenant's keys: what was sealed for it, wherever a copy lies, can be read by nobody any more. Bodies that were
+    /// sealed for the break-glass key are removed. How many keys there were.
     ///
     /// # Errors
     /// [`Fault::NotReady`] where the keys could not be destroyed, or the other replicas could not be told.
@@ -209,6 +209,13 @@ impl Pipeline {
         let until_ms = self.outlives(&rule);
         self.parts.cache.withdrawals().add(rule);
         self.tell(&Notice::Erase { tenant, stored_by_ms: now_ms }, until_ms).await?;
+        // Signed times may be ahead of the clock, and no answer's is behind this one.
+        let signed_ms = self.parts.recorder.stamp().at_ms;
+        let bodies = self.parts.captures.erase_captures(*tenant.as_bytes(), signed_ms).await;
+        bodies.map_err(|fault| {
+            tracing::error!(%tenant, %fault, "a tenant's sealed bodies were not erased");
+            Fault::NotReady("the store is away; sealed bodies are still there")
+        })?;
         let facts = vec![("keys", ControlValue::Int(erased)), ("tenant", ControlValue::Text(tenant.to_string()))];
         self.attest(Kind::Erasure, facts)?;
         Ok(erased)

@@ -5,6 +5,7 @@
 //!
 //! There is no task, queue or retry in here: when to ship, how much, and what to do about a fault is the caller's business.
 
+mod captures;
 mod columns;
 mod fault;
 mod fence;

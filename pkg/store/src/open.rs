@@ -4,7 +4,7 @@ use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
 use signet_cache::{EntryStore, KeyStore, LabelStore, NoticeStore, StoreFault};
 use signet_lineage::verify::Stored;
-use signet_lineage::{Record, RecordStore, ShipFault, TreeStore};
+use signet_lineage::{CaptureStore, Record, RecordStore, ShipFault, TreeStore};
 use signet_types::LogId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,6 +85,8 @@ pub struct Stores {
     pub labels: Arc<dyn LabelStore>,
     /// Checkpoints and tiles.
     pub trees: Arc<dyn TreeStore>,
+    /// Sealed bodies.
+    pub captures: Arc<dyn CaptureStore>,
     backend: Arc<dyn Backend>,
 }
 
@@ -113,7 +115,7 @@ impl Stores {
 
     fn of<S>(store: Arc<S>) -> Self
     where
-        S: RecordStore + EntryStore + KeyStore + NoticeStore + LabelStore + TreeStore + Backend,
+        S: RecordStore + EntryStore + KeyStore + NoticeStore + LabelStore + TreeStore + CaptureStore + Backend,
     {
         Self {
             records: store.clone(),
@@ -122,6 +124,7 @@ impl Stores {
             notices: store.clone(),
             labels: store.clone(),
             trees: store.clone(),
+            captures: store.clone(),
             backend: store,
         }
     }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -13,6 +13,16 @@ const ANSWER_MAX: u64 = 1 << 20;
 /// Where the gateway is, and what lets an operator in.
 #[derive(Args)]
 pub(crate) struct AdminArgs {
+    #[command(flatten)]
+    place: AdminPlace,
+    /// The data folder.
+    #[arg(long, env = "SIGNET_DATA", default_value = "./signet-data")]
+    data: PathBuf,
+}
+
+/// The same for a command that has a data folder of its own.
+#[derive(Args)]
+pub(crate) struct AdminPlace {
     /// Host and port of the admin listener.
     #[arg(long, default_value = "127.0.0.1:8081")]
     admin: String,
@@ -22,25 +32,29 @@ pub(crate) struct AdminArgs {
     /// The token itself; only by the environment, since arguments are seen by every user of the machine.
     #[arg(long, env = "SIGNET_ADMIN_TOKEN", hide = true, hide_env_values = true)]
     token: Option<String>,
-    /// The data folder.
-    #[arg(long, env = "SIGNET_DATA", default_value = "./signet-data")]
-    data: PathBuf,
 }
 
 impl AdminArgs {
-    fn token(&self) -> Result<String> {
+    /// As [`AdminPlace::ask`].
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<(u16, String)> {
+        self.place.ask(&self.data, method, path, body)
+    }
+}
+
+impl AdminPlace {
+    fn token(&self, data: &Path) -> Result<String> {
         if let Some(token) = &self.token {
             return Ok(token.clone());
         }
-        let file = self.token_file.clone().unwrap_or_else(|| self.data.join("admin.token"));
+        let file = self.token_file.clone().unwrap_or_else(|| data.join("admin.token"));
         let token = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
         Ok(token.trim().to_owned())
     }
 
     /// One request over HTTP/1.0 (RFC 1945), whose answer ends with the connection: all that this takes of a client.
     /// Status and body.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<(u16, String)> {
-        let (admin, token) = (&self.admin, self.token()?);
+    pub(crate) fn ask(&self, data: &Path, method: &str, path: &str, body: &[u8]) -> Result<(u16, String)> {
+        let (admin, token) = (&self.admin, self.token(data)?);
         if token.contains(['\r', '\n']) {
             bail!("the admin token holds a line break");
         }

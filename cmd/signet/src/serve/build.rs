@@ -9,11 +9,11 @@ use signet_config::{
     AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, StoreLocation,
 };
 use signet_limits::{IpLimiter, Quota};
-use signet_lineage::{Gateway, Signer};
+use signet_lineage::{BreakGlassKey, Gateway, Signer};
 use signet_minilm::{MiniLm, Rescoring, source};
 use signet_pipeline::{
-    AuthMode, Durability, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder, RemoteEmbedder,
-    RouteRules, Sampler, Sampling, Settings, TreeView, Voice,
+    AuthMode, Capture, Durability, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder,
+    RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, TreeView, Voice,
 };
 use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
@@ -187,8 +187,11 @@ const fn mode(configured: SemanticMode) -> Mode {
 
 /// What each configured model allows of the semantic cache.
 fn rules(config: &Config) -> HashMap<ModelName, RouteRules> {
-    let own =
-        |model: &signet_config::Model| RouteRules { mode: mode(model.semantic_mode), floor: model.similarity_min };
+    let own = |model: &signet_config::Model| RouteRules {
+        mode: mode(model.semantic_mode),
+        floor: model.similarity_min,
+        capture: model.capture,
+    };
     config.models.iter().map(|model| (model.name.clone(), own(model))).collect()
 }
 
@@ -229,6 +232,15 @@ pub(crate) struct Built {
     pub(crate) sampler: Option<Arc<Sampler>>,
     pub(crate) tree: Arc<TreeView>,
     pub(crate) questions: Option<Arc<QuestionDraw>>,
+    pub(crate) capture: Option<Arc<Capture>>,
+}
+
+/// The key for which bodies are sealed, if any model keeps them.
+pub(crate) fn break_glass_key(config: &Config) -> Result<Option<BreakGlassKey>> {
+    let Some(file) = &config.lineage.break_glass_key_file else { return Ok(None) };
+    let read = || Ok::<_, anyhow::Error>(BreakGlassKey::from_pem(&std::fs::read_to_string(file)?)?);
+    let key = read().with_context(|| format!("lineage.break_glass_key_file = {}", file.display()))?;
+    Ok(config.models.iter().any(|model| model.capture).then_some(key))
 }
 
 /// Sampling, where there is a semantic layer. Its own fleet: connections belong to the runtime that made them.
@@ -313,6 +325,8 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         tree: Some(built.tree),
         sampler: built.sampler,
         questions: built.questions,
+        captures: built.stores.captures,
+        capture: built.capture,
         faces: Arc::new(signet_http::OpenAiFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),

@@ -16,8 +16,8 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression, Rotation, Sampler, Sampling,
-    ShipEnd, Shipper, Tail, outbox, question_log,
+    Capture, CaptureWriter, Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression,
+    Rotation, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -75,6 +75,7 @@ struct Bound {
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
 pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
     build::fleet(&config).map_err(Stop::config)?;
+    build::break_glass_key(&config).map_err(Stop::config)?;
     let rescoring = build::rescoring(&config, config.semantic.rescore_deadline).map_err(Stop::config)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -230,7 +231,16 @@ impl Process {
         let (notices, clock) = (self.stores.notices.clone(), self.common.clock.clone());
         let follower = Follower::new(notices, cache.clone(), ring.clone(), clock);
         let (outbox, carrier) = self.outbox();
-        let carrying = self.services.spawn(carrier.run());
+        let capture = self.capture(migrated);
+        let (capture, storing) = capture.map_err(Stop::config)?.unzip();
+        let carrying = self.services.spawn(async move {
+            let storing = async {
+                if let Some(storing) = storing {
+                    storing.run().await;
+                }
+            };
+            tokio::join!(carrier.run(), storing);
+        });
         let sampling = build::sampling(&self.config, &self.common, &cache, &self.recorder, &self.stores)?;
         let sampler = match sampling {
             Some(sampling) => Some(Arc::new(self.label(sampling, migrated).await)),
@@ -245,6 +255,7 @@ impl Process {
             sampler,
             tree: self.tree.view.clone(),
             questions: self.keep_questions(),
+            capture,
         };
         let pipeline = build::pipeline(&self.config, &self.common, built)?;
         self.follow(follower, migrated).await;
@@ -300,6 +311,21 @@ impl Process {
         let rows = self.config.cache.persist.then(|| self.stores.entries.clone());
         let vectors = self.index.clone().map(|index| index as Arc<dyn signet_cache::SharedIndex>);
         outbox(shared, rows, vectors, self.common.clock.clone(), self.common.metrics.clone())
+    }
+
+    /// Bodies on their way to the store, where any are kept; old ones are removed in any case.
+    fn capture(&self, migrated: &CancellationToken) -> Result<Option<(Arc<Capture>, CaptureWriter)>> {
+        let (store, clock) = (self.stores.captures.clone(), self.common.clock.clone());
+        let (migrated, stop) = (migrated.clone(), self.stop.clone());
+        let sweeping = sweep_captures(store.clone(), clock, self.config.lineage.capture_days, stop);
+        self.services.spawn(async move {
+            migrated.cancelled().await;
+            sweeping.await;
+        });
+        let Some(key) = build::break_glass_key(&self.config)? else { return Ok(None) };
+        let (max_bytes, metrics) = (self.config.lineage.capture_max_bytes, self.common.metrics.clone());
+        let (capture, writer) = capture(key, max_bytes, store, metrics);
+        Ok(Some((Arc::new(capture), writer)))
     }
 
     /// Reads what was taken back, then goes on in the background.

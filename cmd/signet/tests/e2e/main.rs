@@ -8,6 +8,7 @@ mod cache_eval;
 mod cache_http;
 mod cache_key;
 mod canned;
+mod capture;
 mod client;
 mod connections;
 mod crash;

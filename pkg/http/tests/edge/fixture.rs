@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
 use signet_http::{App, OpenAiFaces};
-use signet_lineage::{Columns, Gateway, LogRow, Record, RecordStore, ShipFault, Signer};
+use signet_lineage::{CaptureRow, CaptureStore, Columns, Gateway, LogRow, Record, RecordStore, ShipFault, Signer};
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
 use signet_pipeline::{AuthMode, Durability, Parts, Pipeline, Recorder, Settings, Voice, outbox};
 use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
@@ -80,6 +80,29 @@ impl RecordStore for NoRows {
 
     async fn records(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Record>, ShipFault> {
         Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl CaptureStore for NoRows {
+    async fn put_captures(&self, _: &[Arc<CaptureRow>]) -> Result<(), ShipFault> {
+        Ok(())
+    }
+
+    async fn capture(&self, _: LineageId) -> Result<Option<Vec<u8>>, ShipFault> {
+        Ok(None)
+    }
+
+    async fn captures(&self, _: Option<LineageId>, _: u32) -> Result<Vec<(LineageId, Vec<u8>)>, ShipFault> {
+        Ok(Vec::new())
+    }
+
+    async fn erase_captures(&self, _: [u8; 16], _: u64) -> Result<u64, ShipFault> {
+        Ok(0)
+    }
+
+    async fn sweep_captures(&self, _: u64) -> Result<u64, ShipFault> {
+        Ok(0)
     }
 }
 
@@ -182,6 +205,8 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         tree: None,
         sampler: None,
         questions: None,
+        captures: Arc::new(NoRows),
+        capture: None,
         faces: Arc::new(OpenAiFaces),
         clock,
         metrics,

@@ -194,6 +194,7 @@ fn exchange(tenant: TenantId) -> Exchange {
         cache: CacheFacts { decision: "miss", key_fp: Some([9; 16]), ttl_ms: Some(3_600_000), ..CacheFacts::default() },
         parents: Vec::new(),
         limit: LimitFacts { decision: "allow", retry_after_ms: None },
+        capture: None,
         usage: Some(UsageFacts { input: 12, output: 34, cached_input: 0, reasoning: 0, billed: true }),
         response: ResponseFacts {
             cm: [6; 32],

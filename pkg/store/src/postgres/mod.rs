@@ -1,5 +1,6 @@
 //! Postgres. Statements are unnamed and every operation is one transaction, so a pooler in transaction mode may stand between.
 
+mod captures;
 mod entries;
 mod keys;
 mod labels;

@@ -3,6 +3,7 @@
 //! `synchronous = NORMAL`: after power loss the file may lack its last transactions but is whole. Records are not lost by
 //! that: the spool keeps what it shipped and ships it again from `next_seq`.
 
+mod captures;
 mod entries;
 mod keys;
 mod labels;

@@ -123,6 +123,16 @@ macro_rules! tree_store_contract {
     };
 }
 
+macro_rules! capture_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, captures, $fixture:
+            sealed_bodies_are_kept_once_and_found_by_their_record
+            what_was_erased_is_gone_and_does_not_come_back_from_a_late_writer
+            what_is_old_or_was_erased_is_swept
+        );
+    };
+}
+
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(postgres_before_records, postgres_before);
 record_store_contract!(sqlite_records, sqlite);
@@ -143,3 +153,5 @@ label_store_contract!(sqlite_labels, sqlite);
 tree_store_contract!(postgres_trees, postgres);
 tree_store_contract!(postgres_before_trees, postgres_before);
 tree_store_contract!(sqlite_trees, sqlite);
+capture_store_contract!(postgres_captures, postgres);
+capture_store_contract!(sqlite_captures, sqlite);

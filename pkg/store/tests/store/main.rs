@@ -1,5 +1,6 @@
 //! The stores against real databases: the contract that both keep, and what only one of them can get wrong.
 
+mod captures;
 mod contract;
 mod entries;
 mod gaps;

@@ -2,10 +2,11 @@
 
 use crate::support::{Fixture, NOON, entry, log_row, new_log, record_at, records, tenant};
 use signet_lineage::tlog::Tile;
-use signet_lineage::{Leaf, Record, TreeHead};
+use signet_lineage::{CaptureRow, Leaf, Record, TreeHead};
 use signet_store::{Options, Stores};
-use signet_types::EntryId;
+use signet_types::{EntryId, LineageId};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use std::sync::Arc;
 
 /// A migrated database whose owner has let in a writer: its URL.
 async fn guarded(fixture: &Fixture) -> String {
@@ -49,6 +50,9 @@ async fn a_writer_without_any_other_right_does_all_that_a_gateway_does() {
         let tiles = [(Tile { level: 1, index: 0, width }, vec![3; 32 * usize::from(width)])];
         stores.trees.put_tiles(log, &tiles).await.expect("a tile that grows");
     }
+    let bodies = CaptureRow { id: LineageId::from_bytes([1; 16]), tenant: tenant(1), at_ms: NOON, sealed: vec![1] };
+    stores.captures.put_captures(&[Arc::new(bodies)]).await.expect("sealed bodies");
+    assert_eq!(stores.captures.erase_captures(*tenant(1).as_bytes(), NOON).await.expect("and they can go"), 1);
     for created in [NOON, NOON + 1] {
         stores.entries.put(&[entry(1, created)]).await.expect("an entry, and its successor");
     }

@@ -96,6 +96,7 @@ fn exchange(of: &mut Random, stream: bool, took: u64) -> Exchange {
         },
         parents: Vec::new(),
         limit: LimitFacts { decision: "allow", retry_after_ms: None },
+        capture: None,
         usage: Some(UsageFacts {
             input: 20 + of.below(9_000),
             output: 1 + of.below(2_000),

@@ -5,7 +5,9 @@ mod erase;
 mod export;
 mod key_list;
 mod keys;
+mod open;
 mod reconcile;
+mod sealed;
 mod show;
 mod source;
 mod verify;
@@ -30,6 +32,8 @@ pub(crate) enum LineageCommand {
     Checkpoint(Source),
     /// Remove the payload of one record, in a running gateway: its leaf and every proof stay.
     Erase(erase::EraseArgs),
+    /// Print the sealed request and response of one answer, with the offline key; a running gateway signs first that it was done.
+    Open(open::OpenArgs),
     /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`; or write a bundle of all that
     /// proves them.
     Export(export::ExportArgs),
@@ -43,6 +47,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Keys(args) => keys::keys(&args),
         LineageCommand::Checkpoint(source) => checkpoint::checkpoint(&source),
         LineageCommand::Erase(args) => erase::erase(&args),
+        LineageCommand::Open(args) => open::open(&args),
         LineageCommand::Export(args) => export::export(&args),
     };
     done.unwrap_or_else(|error| {

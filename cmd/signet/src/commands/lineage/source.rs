@@ -142,9 +142,15 @@ pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(See
 
 /// The logs that the source's database knows.
 pub(super) fn stored_logs(source: &Source) -> Result<Vec<LogRow>> {
+    let logs = with_stores(source, async |stores| Ok(stores.records.logs().await?))?;
+    Ok(logs.unwrap_or_default())
+}
+
+/// Asks the source's database something; none if it has none.
+pub(super) fn with_stores<T>(source: &Source, ask: impl AsyncFnOnce(Stores) -> Result<T>) -> Result<Option<T>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let stores = if source.has_database() { open(&runtime, source)? } else { None };
-    stores.map_or(Ok(Vec::new()), |stores| Ok(runtime.block_on(stores.records.logs())?))
+    stores.map(|stores| runtime.block_on(ask(stores))).transpose()
 }
 
 fn open(runtime: &tokio::runtime::Runtime, source: &Source) -> Result<Option<Stores>> {

@@ -4,6 +4,7 @@ use super::super::out::{complain, say};
 use super::super::progress::Progress;
 use super::export::{each_in_export, tile};
 use super::reconcile::Usage;
+use super::sealed::Sealed;
 use super::source::{Seen, Source, ahead, each_stored};
 use crate::exit;
 use anyhow::{Context, Result, bail};
@@ -62,7 +63,9 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
     let mut verifier = Verifier::trusting(pinned, options);
     told(args, &mut verifier)?;
     let mut usage = args.reconcile.as_deref().map(Usage::read).transpose()?;
-    look(args, &mut verifier, usage.as_mut())?;
+    let mut sealed = Sealed::default();
+    look(args, &mut verifier, usage.as_mut(), &mut sealed)?;
+    let unsealed = sealed.compare(args.export.is_none().then_some(&args.source), &mut verifier);
     if let Some(usage) = usage {
         for (missing, line) in usage.differences() {
             say(&format!("reconcile: {line}\n"));
@@ -71,7 +74,8 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
             }
         }
     }
-    let report = verifier.finish_with(Some(&mut |log, tile| tile_of(args, log, tile)));
+    let mut report = verifier.finish_with(Some(&mut |log, tile| tile_of(args, log, tile)));
+    report.not_checked.extend(unsealed);
     Ok(say_report(&report))
 }
 
@@ -98,7 +102,7 @@ fn told(args: &VerifyArgs, verifier: &mut Verifier) -> Result<()> {
     Ok(())
 }
 
-fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage>) -> Result<()> {
+fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage>, sealed: &mut Sealed) -> Result<()> {
     let (mut progress, mut done, mut of) = (Progress::new("records"), 0, None);
     let each = |seen| match seen {
         Seen::Log(row) => verifier.log(row),
@@ -110,6 +114,9 @@ fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage
             progress.step(done, of);
             if let Some(usage) = &mut usage {
                 usage.count(&record);
+            }
+            if !beside.erased {
+                sealed.note(&record);
             }
             verifier.row(record, *beside);
         }
