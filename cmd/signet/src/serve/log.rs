@@ -18,6 +18,9 @@ const SEGMENT_MAX: u64 = 64 << 20;
 /// Unshipped records that `memory` mode holds, in bytes.
 const MEMORY_BOUND: u64 = 256 << 20;
 
+/// Leaf hashes that a `gap` record names, 64 bytes each.
+const LEAVES_MAX: usize = 1 << 16;
+
 /// An open log and what its opening found; nothing for a log in memory, which is always new.
 pub(crate) struct OpenLog {
     pub(crate) log: Arc<dyn RecordLog>,
@@ -135,9 +138,10 @@ pub(crate) fn announce(
         write(recorder, None, &Draft::key_rotate(&recorder.stamp(), &name, &rotation))?;
     }
     let mut gaps = Vec::with_capacity(found.gaps.len());
-    for Gap { first_seq, last_seq, leaves } in &found.gaps {
+    for gap in &found.gaps {
+        let Gap { first_seq, last_seq, leaves } = gap;
         let known: Vec<[u8; 32]> = leaves.iter().map(|(_, leaf)| *leaf).collect();
-        let all = (known.len() as u64 == last_seq - first_seq + 1).then_some(&known[..]);
+        let all = Some(&known[..]).filter(|_| gap.is_told() && known.len() <= LEAVES_MAX);
         // What is older than the segments was confirmed by the database once, or they would be there.
         let lost_by_database = *last_seq < recorder.log().holds_from();
         let reason = if lost_by_database { LOST_BY_DATABASE } else { "unreadable" };
