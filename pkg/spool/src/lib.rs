@@ -85,7 +85,7 @@ pub use config::{Config, Gap, OpenFault, Recovered};
 pub use files::{Disk, Files, Handle};
 pub use log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
 pub use memory::MemoryLog;
-pub use reader::read_records;
+pub use reader::{newest_record, read_records};
 #[cfg(any(test, feature = "test-util"))]
 pub use sim::{Call, SimFiles};
 pub use spool::Spool;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A folder for a gateway whose database is away until it is let in.
-struct Place {
-    folder: TempDir,
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
     database: Database,
 }
 
@@ -21,21 +21,21 @@ enum Database {
 }
 
 impl Place {
-    fn sqlite() -> Self {
+    pub(crate) fn sqlite() -> Self {
         Self { folder: TempDir::new().expect("a folder"), database: Database::Sqlite }
     }
 
-    fn postgres() -> Self {
+    pub(crate) fn postgres() -> Self {
         let postgres = Postgres::start();
         postgres.down();
         Self { folder: TempDir::new().expect("a folder"), database: Database::Postgres(postgres) }
     }
 
-    fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match &self.database {
             // Not there until its folder is.
             Database::Sqlite => format!("sqlite://{}", self.folder.path().join("later/signet.db").display()),
@@ -43,14 +43,14 @@ impl Place {
         }
     }
 
-    fn let_in(&self) {
+    pub(crate) fn let_in(&self) {
         match &self.database {
             Database::Sqlite => fs::create_dir(self.folder.path().join("later")).expect("a new folder"),
             Database::Postgres(postgres) => postgres.up(),
         }
     }
 
-    fn setup(&self, mock: &MockUpstream) -> Setup {
+    pub(crate) fn setup(&self, mock: &MockUpstream) -> Setup {
         let secret = self.folder.path().join("secret");
         fs::write(&secret, "7".repeat(64)).expect("a file");
         let setup = Setup::on(mock).within(&self.data()).on_services(&self.url(), None);
@@ -58,13 +58,13 @@ impl Place {
     }
 
     /// What the database alone proves.
-    fn judged(&self, keeper: &Keeper) -> (i32, String) {
+    pub(crate) fn judged(&self, keeper: &Keeper) -> (i32, String) {
         keeper.verify(&["--db", &self.url()])
     }
 }
 
 /// Six answers that only the log holds. Two keepers: one that kept the receipts, one that has only the key.
-fn unshipped(gateway: &Gateway) -> (Keeper, Keeper) {
+pub(crate) fn unshipped(gateway: &Gateway) -> (Keeper, Keeper) {
     let (mut kept, bare) = (Keeper::of(&gateway.data), Keeper::of(&gateway.data));
     for n in 0..6 {
         kept.keep(&gateway.chat(&chat(&format!("What is cave {n}?")), &[]));
@@ -73,7 +73,7 @@ fn unshipped(gateway: &Gateway) -> (Keeper, Keeper) {
     (kept, bare)
 }
 
-fn all_shipped(gateway: &Gateway) {
+pub(crate) fn all_shipped(gateway: &Gateway) {
     eventually("shipping", || {
         let log = &gateway.status()["log"];
         (log["shipped_seq"] == log["next_seq"]).then_some(())
@@ -154,7 +154,7 @@ fn without_its_gap_record_the_hole_in_the_database_is_a_finding() {
 }
 
 /// Spoils every GROUP_END of the log's only segment: the trees that were written down beside the records.
-fn spoil_group_ends(data: &Path) {
+pub(crate) fn spoil_group_ends(data: &Path) {
     let segment = segments(data).remove(0);
     let mut bytes = fs::read(&segment).expect("a file");
     let number = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
@@ -172,7 +172,7 @@ fn spoil_group_ends(data: &Path) {
 }
 
 /// Waits for a checkpoint over all records.
-fn covered(gateway: &Gateway) {
+pub(crate) fn covered(gateway: &Gateway) {
     eventually("a checkpoint", || {
         let size = fs::read_to_string(gateway.data.join("lineage/checkpoint")).ok()?.lines().nth(1)?.parse().ok();
         (size == gateway.status()["log"]["next_seq"].as_u64()).then_some(())

@@ -62,7 +62,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
     let mut verifier = Verifier::trusting(pinned, options);
     told(args, &mut verifier)?;
     let mut usage = args.reconcile.as_deref().map(Usage::read).transpose()?;
-    look(args, &mut verifier, usage.as_mut())?;
+    let aside = look(args, &mut verifier, usage.as_mut())?;
     if let Some(usage) = usage {
         for (missing, line) in usage.differences() {
             say(&format!("reconcile: {line}\n"));
@@ -71,7 +71,8 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
             }
         }
     }
-    let report = verifier.finish_with(Some(&mut |log, tile| tile_of(args, log, tile)));
+    let mut report = verifier.finish_with(Some(&mut |log, tile| tile_of(args, log, tile)));
+    report.not_checked.extend(aside);
     Ok(say_report(&report))
 }
 
@@ -98,13 +99,15 @@ fn told(args: &VerifyArgs, verifier: &mut Verifier) -> Result<()> {
     Ok(())
 }
 
-fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage>) -> Result<()> {
-    let (mut progress, mut done, mut of) = (Progress::new("records"), 0, None);
+/// Hands over the records; what is there beside them and cannot be judged.
+fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage>) -> Result<Vec<String>> {
+    let (mut progress, mut done, mut of, mut aside) = (Progress::new("records"), 0, None, Vec::new());
     let each = |seen| match seen {
         Seen::Log(row) => verifier.log(row),
         Seen::Of(records) => of = Some(records),
         Seen::Checkpoint(note) => verifier.held(&note),
         Seen::Broken(what) => verifier.finding(Code::BadLeaf, what),
+        Seen::Aside(what) => aside.push(what),
         Seen::Record(record, beside) => {
             done += 1;
             progress.step(done, of);
@@ -117,7 +120,8 @@ fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage
     match &args.export {
         Some(path) => ahead(|give| each_in_export(path, give), each),
         None => ahead(|give| each_stored(&args.source, give), each),
-    }
+    }?;
+    Ok(aside)
 }
 
 fn tile_of(args: &VerifyArgs, log: LogId, which: Tile) -> Option<Vec<u8>> {
