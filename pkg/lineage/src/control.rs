@@ -3,7 +3,7 @@
 
 use crate::{ControlValue, Draft, Gateway, Kind, PublicKey, Signer, Times, hex, root_of};
 use sha2::{Digest, Sha256};
-use signet_types::LineageId;
+use signet_types::{LineageId, LogId};
 use std::sync::Arc;
 
 /// Who makes a control statement, and when.
@@ -116,6 +116,14 @@ impl Draft {
     #[must_use]
     pub fn naming_checkpoint_key(mut self, key: &PublicKey) -> Self {
         self.control.push(("checkpoint_key", ControlValue::Text(hex::text(key.as_bytes()))));
+        self
+    }
+
+    /// With the log that was set aside in favour of this one, and its size as far as its folder told, for a `log_open`.
+    #[must_use]
+    pub fn replacing(mut self, log: LogId, size: u64) -> Self {
+        let facts = [("replaces", ControlValue::Text(log.to_string())), ("replaces_size", ControlValue::Int(size))];
+        self.control.extend(facts);
         self
     }
 

@@ -14,10 +14,11 @@ use http::{HeaderValue, Method};
 use signet_lineage::tlog::{Tile, anchored};
 use signet_lineage::{TreeFault, TreeStore};
 use signet_provider::{Auth, Call, Provider, RequestHeaders};
-use signet_spool::RecordLog;
+use signet_spool::{Mark, RecordLog};
 use signet_telemetry::Metrics;
 use signet_types::Clock;
 use std::fs::{File, OpenOptions};
+use std::future::poll_fn;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -198,7 +199,12 @@ impl Anchor for StoreAnchor {
         "store"
     }
 
+    /// Behind the records that it covers: until the database has taken them, another process may turn out to be writing the
+    /// log, and nobody should find a checkpoint of what is then another history.
     async fn put(&self, checkpoint: &Published) -> Result<(), AnchorFault> {
+        let last = Mark::record(checkpoint.head.size.saturating_sub(1));
+        let shipped = poll_fn(|cx| self.log.poll_shipped(last, cx)).await;
+        shipped.map_err(|fault| AnchorFault(fault.to_string()))?;
         self.put_tiles(checkpoint.head.size).await?;
         let put = self.store.put_checkpoint(self.log.id(), self.log.epoch(), &checkpoint.head, &checkpoint.note);
         put.await.map_err(|fault| AnchorFault(fault.to_string()))

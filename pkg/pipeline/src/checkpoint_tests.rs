@@ -438,3 +438,22 @@ fn leaves_of_records_are_what_the_files_are_hashed_to() {
     }
     assert_eq!(leaves, expected);
 }
+
+#[tokio::test]
+async fn a_leaf_that_no_file_holds_any_more_is_taken_from_the_database_if_the_root_over_it_is_the_logs_own() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files, None).expect("fresh");
+    let leaves: Vec<Hash> = (0..9).map(|n| append(&*log, n).expect("room")).collect();
+    log.sync().expect("no fault");
+    files.edit("seg-00000000000000000000.lsp", |bytes| {
+        let at = bytes.windows(7).position(|part| part == b"{\"n\":4}").expect("the record");
+        bytes[at] ^= 1;
+    });
+    let Bench { mut checkpointer, shown: seen, rows, .. } = bench(log, Some(&files));
+    assert!(checkpointer.step().await.is_err(), "nobody has it");
+    rows.leaves.lock().extend(leaves.iter().map(|_| [9; 32]));
+    assert!(matches!(checkpointer.step().await, Err(CheckpointFault::Mismatch { .. })));
+    rows.leaves.lock().clone_from(&leaves);
+    assert!(checkpointer.step().await.expect("the database has it"));
+    assert_eq!(shown(&seen), Some(head_of(&leaves)));
+}

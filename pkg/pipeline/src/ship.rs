@@ -167,10 +167,10 @@ impl Shipper {
     async fn step(&mut self, next: &mut Option<u64>) -> Result<(), ShipEnd> {
         let from = match *next {
             Some(seq) => seq,
-            None => match self.store.register(&self.row).await {
-                Ok(row) => {
-                    self.stands_at(row.next_seq, next);
-                    row.next_seq
+            None => match self.register().await {
+                Ok(seq) => {
+                    self.stands_at(seq, next);
+                    seq
                 }
                 Err(fault) => return self.failed(fault, next).await,
             },
@@ -205,6 +205,19 @@ impl Shipper {
             }
             Err(fault) => self.failed(fault, next).await,
         }
+    }
+
+    /// Makes the log known, and lets the database compare its last record of it with ours: two processes on copies of one
+    /// folder have the same epoch and key, and one of them must not ship behind the other's records.
+    async fn register(&self) -> Result<u64, ShipFault> {
+        let next = self.store.register(&self.row).await?.next_seq;
+        let last = next.checked_sub(1).map(|seq| (seq, self.log.read_from(seq, 1, 1).unwrap_or_default()));
+        if let Some((seq, held)) = last
+            && let Some(ours) = held.first().filter(|ours| ours.seq == seq)
+        {
+            self.store.ship(self.row.log, self.row.epoch, std::slice::from_ref(&**ours)).await?;
+        }
+        Ok(next)
     }
 
     /// Takes in where the database stands. The log is told also that it lost something, so that it removes no segment

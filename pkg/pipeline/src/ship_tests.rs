@@ -117,7 +117,7 @@ impl RecordStore for Yes {
         if batch[0].seq > *next {
             return Err(ShipFault::Gap { expected: *next, found: batch[0].seq });
         }
-        *next += batch.len() as u64;
+        *next = batch.last().map_or(0, |last| last.seq + 1).max(*next);
         Ok(*next)
     }
 

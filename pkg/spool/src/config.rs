@@ -71,6 +71,9 @@ pub struct Recovered {
     pub torn_bytes: u64,
     /// Records that are missing between others.
     pub gaps: Vec<Gap>,
+    /// The first missing record whose leaf hash nobody knows: no tile can be made over it, and so no checkpoint. Such a log
+    /// should be sealed, and another one begun with [`crate::Spool::start_new_log`].
+    pub untold: Option<u64>,
     /// Requests that were opened and never closed, with the facts given to `open`. Close each with a record of the same
     /// id; one that is not closed is reported again by the next recovery.
     pub orphans: Vec<(Opened, Vec<u8>)>,
@@ -91,6 +94,25 @@ pub struct Gap {
     pub last_seq: u64,
     /// The leaf hashes that the tree holds for them, in order by seq, as far as they are known.
     pub leaves: Vec<(u64, [u8; 32])>,
+}
+
+impl Gap {
+    /// The leaf hash that the tree holds for a missing record, if it is known.
+    pub fn leaf(&self, seq: u64) -> Option<[u8; 32]> {
+        let at = self.leaves.binary_search_by_key(&seq, |(known, _)| *known).ok()?;
+        Some(self.leaves[at].1)
+    }
+
+    /// Whether all of them are known.
+    pub const fn is_told(&self) -> bool {
+        self.leaves.len() as u64 == self.last_seq - self.first_seq + 1
+    }
+
+    pub(crate) fn tell(&mut self, seq: u64, leaf: [u8; 32]) {
+        if let Err(at) = self.leaves.binary_search_by_key(&seq, |(known, _)| *known) {
+            self.leaves.insert(at, (seq, leaf));
+        }
+    }
 }
 
 /// Why a spool was not opened. Nothing was changed unless the variant says so.

@@ -52,10 +52,12 @@
 //! # Recovery
 //!
 //! One streaming pass over all segments. A newest one without a byte in it was never begun, and is removed. Bytes behind the last good frame are cut off. Damage before a good frame is a
-//! [`Gap`]; the tree goes on from the next GROUP_END or segment header and is compared with it wherever no record is
-//! missing. Records that are missing behind the last tree written down were in no head that anyone holds (heads are
-//! taken of durable records only); the leaf hash of the empty entry, `SHA-256(0x00)`, stands for them. A request is an orphan
-//! only if its OPEN, or a later segment's copy of it, stands behind all holes: else its record may be among the missing.
+//! [`Gap`]; the tree goes on from the next GROUP_END or segment header and is compared with it wherever every leaf is known. Leaf
+//! hashes of missing records are told by GROUP_ENDs, and below the last checkpoint by its tiles, which are believed as far as they
+//! prove it. For a record that is missing behind all of these, and that no readable record was signed over, stands the leaf hash
+//! of the empty entry, `SHA-256(0x00)`: it was in no head that anyone holds. A leaf hash that nobody knows makes the log
+//! [`Recovered::untold`]. A request is an orphan only if its OPEN, or a later segment's copy of it, stands behind all
+//! holes: else its record may be among the missing.
 #![expect(clippy::missing_errors_doc, reason = "each crate-specific error type says when it occurs")]
 
 mod config;
@@ -65,6 +67,7 @@ mod identity;
 mod log;
 mod memory;
 mod places;
+mod published;
 mod reader;
 mod recent;
 mod recover;
@@ -82,7 +85,7 @@ pub use config::{Config, Gap, OpenFault, Recovered};
 pub use files::{Disk, Files, Handle};
 pub use log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
 pub use memory::MemoryLog;
-pub use reader::read_records;
+pub use reader::{newest_record, read_records};
 #[cfg(any(test, feature = "test-util"))]
 pub use sim::{Call, SimFiles};
 pub use spool::Spool;

@@ -10,6 +10,7 @@ use crate::frame::{SEGMENT_HEAD, Seed, SegmentHead, has_suffix, segment_first_se
 use crate::identity;
 use crate::log::{Opened, Waiting};
 use crate::places::Places;
+use crate::published::Published;
 use crate::replay::Replay;
 use crate::scan::{Scanner, last_written, read_full};
 use crate::segment::{Beginning, Segment, begin, head_of};
@@ -70,7 +71,13 @@ pub(crate) fn recover(
     let heads = firsts.iter().map(|&first| head(&*files, log, first)).collect::<Result<Vec<_>, _>>()?;
     let tree = heads.first().map(|h| h.tree.clone()).unwrap_or_default();
     let mut found = Found {
-        replay: Replay::new(log, tree, min_next_seq, config.gap_keys.clone(), config.published)?,
+        replay: Replay::new(
+            log,
+            tree,
+            min_next_seq,
+            config.gap_keys.clone(),
+            Published::new(config.published, Arc::clone(&files)),
+        )?,
         files,
         config,
         log,
@@ -238,6 +245,7 @@ impl Found {
             same_boot,
             torn_bytes: self.torn_bytes,
             gaps: self.replay.gaps.clone(),
+            untold: self.untold(),
             orphans,
             undecided: self.replay.undecided.len(),
             segments: self.segments.len(),
@@ -255,6 +263,15 @@ impl Found {
             );
         }
         recovered
+    }
+
+    /// What the database holds can be told from there, and what is older than the segments from tiles.
+    fn untold(&self) -> Option<u64> {
+        let told_elsewhere = self.shipped.max(self.segments.front().map(|segment| segment.first_seq)).unwrap_or(0);
+        let gaps = self.replay.gaps.iter().filter(|gap| !gap.is_told());
+        let mut missing =
+            gaps.flat_map(|gap| (gap.first_seq.max(told_elsewhere)..=gap.last_seq).map(move |seq| (gap, seq)));
+        missing.find(|(gap, seq)| gap.leaf(*seq).is_none()).map(|(_, seq)| seq)
     }
 
     fn writer(self, file: Arc<dyn Handle>, tree: Tree, epoch: u32, boot: [u8; 16]) -> Writer {

@@ -2,6 +2,7 @@
 
 use crate::config::{Gap, OpenFault};
 use crate::frame::{FLAG_CLEAN, Frame, Hash, Kind};
+use crate::published::Published;
 use crate::recent::Recent;
 use crate::segment::Segment;
 use signet_lineage::{Columns, DeclaredGap, Leaf, Record, Tree, TreeHead};
@@ -15,12 +16,16 @@ pub(crate) const VOID_LEAF: Hash = [
     0x3f, 0xb3, 0x37, 0x38, 0x76, 0x85, 0x11, 0xa3, 0x06, 0x17, 0xaf, 0xa0, 0x1d,
 ];
 
+/// Longest gap whose leaf hashes are looked for in tiles, 40 bytes each.
+const LONGEST_TOLD: u64 = 1 << 16;
+
 /// Invariant: `tree.size() + since.len() == expected`.
-#[derive(Debug)]
 pub(crate) struct Replay {
     log: LogId,
-    /// A head that the tree must pass through.
-    published: Option<TreeHead>,
+    /// A head that the tree must pass through, and leaf hashes below it.
+    published: Published,
+    /// The largest head that a readable record behind damage was signed over.
+    based: u64,
     /// The last tree that was written down, or taken up again behind damage.
     tree: Tree,
     /// Leaf hashes since; none where the record is missing.
@@ -47,11 +52,12 @@ impl Replay {
         tree: Tree,
         shipped: Option<u64>,
         gap_keys: Option<Vec<[u8; 32]>>,
-        published: Option<TreeHead>,
+        published: Published,
     ) -> Result<Self, OpenFault> {
         let mut replay = Self {
             log,
             published,
+            based: 0,
             expected: tree.size(),
             tree,
             since: Vec::new(),
@@ -67,7 +73,7 @@ impl Replay {
         if let Some(from) = shipped {
             replay.note_gap(from, replay.expected);
         }
-        passes(replay.published, &replay.tree)?;
+        passes(replay.published.head(), &replay.tree)?;
         Ok(replay)
     }
 
@@ -75,7 +81,9 @@ impl Replay {
         if from < below {
             tracing::warn!(log = %self.log, first_seq = from, last_seq = below - 1, "lineage records are missing");
             self.undecided.extend(self.live.drain().map(|(id, _)| id));
-            self.gaps.push(Gap { first_seq: from, last_seq: below - 1, leaves: Vec::new() });
+            let told = from..below.min(from.saturating_add(LONGEST_TOLD));
+            let leaves = told.filter_map(|seq| Some((seq, self.published.leaf(seq)?))).collect();
+            self.gaps.push(Gap { first_seq: from, last_seq: below - 1, leaves });
         }
     }
 
@@ -106,7 +114,7 @@ impl Replay {
             self.expected = tree.size();
             self.since.clear();
             self.tree = tree.clone();
-            return passes(self.published, tree);
+            return passes(self.published.head(), tree);
         }
         self.settle(&[], tree)
     }
@@ -126,6 +134,9 @@ impl Replay {
                 self.expected += 1;
                 self.live.remove(&record.id);
                 self.undecided.remove(&record.id);
+                if !self.gaps.is_empty() {
+                    self.based = self.based.max(base_size(&record));
+                }
                 self.recent.remember(record.id, record.seq);
                 self.note_declared(&record);
                 segment.note(record.id, record.seq, offset);
@@ -155,45 +166,77 @@ impl Replay {
     fn settle(&mut self, leaves: &[Hash], written: &Tree) -> Result<(), OpenFault> {
         let size = written.size();
         let first_leaf = size - leaves.len() as u64;
-        let mut own = Some(self.tree.clone());
+        let (mut own, mut guessed) = (self.tree.clone(), Vec::new());
         let count = usize::try_from(size - self.tree.size()).expect("within `since`");
         for (seq, leaf) in (self.tree.size()..size).zip(self.since.drain(..count)) {
             let told = seq.checked_sub(first_leaf).and_then(|i| leaves.get(usize::try_from(i).ok()?)).copied();
-            if let (None, Some(told)) = (leaf, told)
-                && let Some(gap) = self.gaps.iter_mut().find(|g| (g.first_seq..=g.last_seq).contains(&seq))
-            {
-                gap.leaves.push((seq, told));
+            if let (None, Some(told), Some(gap)) = (leaf, told, gap_over(&mut self.gaps, seq)) {
+                gap.tell(seq, told);
             }
-            match (leaf.or(told), &mut own) {
-                (Some(leaf), Some(tree)) => {
-                    tree.push(leaf);
-                    passes(self.published, tree)?;
-                }
-                _ => own = None,
+            let leaf = leaf.or_else(|| gap_over(&mut self.gaps, seq)?.leaf(seq));
+            own.push(leaf.unwrap_or_else(|| {
+                guessed.push(seq);
+                VOID_LEAF
+            }));
+            if guessed.is_empty() {
+                passes(self.published.head(), &own)?;
             }
         }
-        if own.is_some_and(|own| own != *written) {
+        // An earlier recovery may have put void leaves in their place.
+        let fits = own == *written;
+        for seq in guessed.iter().filter(|_| fits) {
+            gap_over(&mut self.gaps, *seq).expect("a missing leaf is in a gap").tell(*seq, VOID_LEAF);
+        }
+        if !fits && guessed.is_empty() {
             return Err(OpenFault::Forked { size });
         }
         self.tree = written.clone();
-        passes(self.published, &self.tree)
+        passes(self.published.head(), &self.tree)
     }
 
-    /// The tree over everything. A record that is missing behind the last tree written down was in no head that anyone
-    /// may hold, so a void leaf may stand for it.
+    /// The tree over everything. A record that is missing behind the last tree written down, and that no readable record
+    /// was signed over, was in no head that anyone may hold, so a void leaf may stand for it.
     pub(crate) fn finish(&mut self) -> Result<Tree, OpenFault> {
+        let published = self.published.head();
         for (seq, leaf) in (self.tree.size()..).zip(std::mem::take(&mut self.since)) {
-            let leaf = leaf.unwrap_or_else(|| {
-                let leaf = VOID_LEAF;
-                let gap = self.gaps.iter_mut().find(|g| (g.first_seq..=g.last_seq).contains(&seq));
-                gap.expect("a missing leaf is in a gap").leaves.push((seq, leaf));
-                leaf
-            });
+            let leaf = match leaf {
+                Some(leaf) => leaf,
+                None => self.missing_leaf(seq)?,
+            };
             self.tree.push(leaf);
-            passes(self.published, &self.tree)?;
+            passes(published, &self.tree)?;
         }
         Ok(self.tree.clone())
     }
+
+    fn missing_leaf(&mut self, seq: u64) -> Result<Hash, OpenFault> {
+        let gap = gap_over(&mut self.gaps, seq).expect("a missing leaf is in a gap");
+        if let Some(leaf) = gap.leaf(seq) {
+            return Ok(leaf);
+        }
+        if self.published.head().is_some_and(|head| seq < head.size) {
+            let what = "neither the segments nor the tiles hold what the last checkpoint was signed over";
+            return Err(OpenFault::Damaged { file: "checkpoint".into(), what });
+        }
+        if seq >= self.based {
+            gap.tell(seq, VOID_LEAF);
+        }
+        Ok(VOID_LEAF)
+    }
+}
+
+fn gap_over(gaps: &mut [Gap], seq: u64) -> Option<&mut Gap> {
+    gaps.iter_mut().find(|gap| (gap.first_seq..=gap.last_seq).contains(&seq))
+}
+
+/// Size of the head that a record was signed over; 0 if its payload is no statement. In canonical JSON these bytes stand
+/// in no string: a quotation mark there has a backslash before it.
+fn base_size(record: &Record) -> u64 {
+    const NAME: &[u8] = b"\"base_size\":";
+    let at = record.payload.windows(NAME.len()).position(|part| part == NAME);
+    let digits = at.map_or(&[][..], |at| &record.payload[at + NAME.len()..]);
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |size, digit| size.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
 /// Whether the tree, at the size of the published head, is the published one.

@@ -360,9 +360,8 @@ impl Leaves {
     fn fill(&mut self, below: u64) -> Result<(), LogFault> {
         for seq in self.from + self.hashes.len() as u64..below {
             let gap = self.gaps.iter().find(|gap| (gap.first_seq..=gap.last_seq).contains(&seq));
-            let known = gap.and_then(|gap| gap.leaves.iter().find(|(known, _)| *known == seq));
-            let (_, leaf) = known.ok_or_else(|| LogFault::Failed(format!("no readable file holds seq {seq}")))?;
-            self.hashes.push(*leaf);
+            let known = gap.and_then(|gap| gap.leaf(seq));
+            self.hashes.push(known.ok_or_else(|| LogFault::Failed(format!("no readable file holds seq {seq}")))?);
         }
         Ok(())
     }

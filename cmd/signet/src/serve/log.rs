@@ -3,11 +3,12 @@
 use super::Stop;
 use anyhow::anyhow;
 use signet_config::{Config, LineageMode};
-use signet_lineage::{Draft, KeyRotation, KeyUse, LOST_BY_DATABASE, OpenFacts, PublicKey, Record, Recovery, Signer};
+use signet_lineage::{
+    Columns, Draft, KeyRotation, KeyUse, Kind, LOST_BY_DATABASE, OpenFacts, PublicKey, Record, Recovery, Signer,
+};
 use signet_pipeline::{Recorder, TreeFiles};
 use signet_spool::{Config as SpoolConfig, Disk, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
 use signet_types::{Clock, LogId};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,15 +19,50 @@ const SEGMENT_MAX: u64 = 64 << 20;
 /// Unshipped records that `memory` mode holds, in bytes.
 const MEMORY_BOUND: u64 = 256 << 20;
 
+/// Leaf hashes that a `gap` record names, 64 bytes each.
+const LEAVES_MAX: usize = 1 << 16;
+
 /// An open log and what its opening found; nothing for a log in memory, which is always new.
 pub(crate) struct OpenLog {
     pub(crate) log: Arc<dyn RecordLog>,
     found: Option<Recovered>,
     /// A checkpoint of it is there, so its checkpoint key is named in it.
     published: bool,
+    /// The log that was set aside in its favour, and its size.
+    replaces: Option<(LogId, u64)>,
+}
+
+/// What a database holds of a log: its next seq, and the leaf hash of the last record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stored {
+    pub(crate) next_seq: u64,
+    pub(crate) last_leaf: Option<[u8; 32]>,
+}
+
+impl Stored {
+    /// Whether the log at hand holds something else where the database ends: another process wrote the log on.
+    fn contradicts(&self, log: &Spool) -> bool {
+        let Some((seq, theirs)) = self.next_seq.checked_sub(1).zip(self.last_leaf) else { return false };
+        let ours = log.reread_leaves(seq, 1).unwrap_or_default();
+        ours.first().is_some_and(|ours| *ours != theirs)
+    }
 }
 
 impl OpenLog {
+    fn found(log: Spool, found: Recovered, published: bool) -> Self {
+        Self { log: Arc::new(log), found: Some(found), published, replaces: None }
+    }
+
+    /// Whether nobody could ever sign a checkpoint of it again: it has to be sealed.
+    pub(crate) fn is_untold(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| found.untold.is_some())
+    }
+
+    fn is_sealed(&self, dir: &Path) -> Result<bool, Stop> {
+        let newest = self.newest(dir)?;
+        Ok(newest.is_some_and(|last| Columns::read(&last.payload).is_ok_and(|columns| columns.kind == Kind::LogSeal)))
+    }
+
     /// The last record that is left of a log that is taken up; `dir` is its folder.
     pub(crate) fn newest(&self, dir: &Path) -> Result<Option<Arc<Record>>, Stop> {
         let Some(found) = self.found.as_ref().filter(|found| !found.fresh) else { return Ok(None) };
@@ -35,13 +71,8 @@ impl OpenLog {
             return Ok(Some(last));
         }
         // The last one is not readable.
-        let mut newest = None;
-        let read = signet_spool::read_records(dir, 0, |record| {
-            newest = Some(Arc::new(record));
-            ControlFlow::Continue(())
-        });
-        read.map_err(|fault| anyhow!(fault).context("reading the lineage log"))?;
-        Ok(newest)
+        let newest = signet_spool::newest_record(dir);
+        Ok(newest.map_err(|fault| anyhow!(fault).context("reading the lineage log"))?.map(Arc::new))
     }
 }
 
@@ -54,11 +85,11 @@ pub(crate) fn open(
     (keys, accept_gap): (&[PublicKey], bool),
     clock: &Arc<dyn Clock>,
     checkpoint_key: &PublicKey,
-    stored: impl Fn(LogId) -> Option<u64>,
+    stored: impl Fn(LogId) -> Option<Stored>,
 ) -> Result<OpenLog, Stop> {
     if config.lineage.mode == LineageMode::Memory {
         let log = MemoryLog::new(LogId::generate(clock.now_ms()), MEMORY_BOUND);
-        return Ok(OpenLog { log: Arc::new(log), found: None, published: false });
+        return Ok(OpenLog { log: Arc::new(log), found: None, published: false, replaces: None });
     }
     let keys = keys.iter().map(|key| *key.as_bytes()).collect();
     let mut spool = spool_config(config, Some(keys).filter(|_| !accept_gap));
@@ -71,15 +102,27 @@ pub(crate) fn open(
     spool.published = signed.map(|(head, _)| head);
     let published = spool.published.is_some();
     loop {
-        match Spool::open(spool.clone(), clock.clone(), stored) {
-            Err(fault @ OpenFault::Behind { .. }) => {
-                // Going on would use seqs twice. What the old log still holds beyond the database stays in its folder.
+        match Spool::open(spool.clone(), clock.clone(), stored.map(|stored| stored.next_seq)) {
+            Err(fault @ OpenFault::Behind { log, have, .. }) => {
+                // Going on would use seqs twice.
                 tracing::error!(%fault, "the lineage log was restored or damaged; it is moved aside and a new one begins");
-                spool.published = None;
-                let (log, found) = Spool::start_new_log(spool, clock.clone()).map_err(|fault| anyhow!(fault))?;
-                return Ok(OpenLog { log: Arc::new(log), found: Some(found), published: false });
+                return begin_anew(spool, clock, (log, have));
             }
-            Ok((log, found)) => return Ok(OpenLog { log: Arc::new(log), found: Some(found), published }),
+            Ok((log, found)) if stored.is_some_and(|stored| stored.contradicts(&log)) => {
+                let aside = (log.id(), found.next_seq);
+                tracing::error!(log = %aside.0, "another process wrote the lineage log on, from a copy of its folder; it is moved aside and a new one begins");
+                drop(log);
+                return begin_anew(spool, clock, aside);
+            }
+            Ok((log, found)) => {
+                let opened = OpenLog::found(log, found, published);
+                if !opened.is_sealed(&config.lineage.dir)? {
+                    return Ok(opened);
+                }
+                let aside = (opened.log.id(), opened.log.stats().next_seq);
+                drop(opened);
+                return begin_anew(spool, clock, aside);
+            }
             Err(OpenFault::Held) if started.elapsed() < config.server.lock_wait => std::thread::sleep(LOCK_RETRY),
             Err(fault @ OpenFault::Held) => return Err(Stop::locked(fault.into())),
             Err(fault @ OpenFault::Undeclared { .. }) => {
@@ -90,6 +133,33 @@ pub(crate) fn open(
             Err(fault) => return Err(anyhow!(fault).context("opening the lineage log").into()),
         }
     }
+}
+
+/// Moves a log aside and begins another.
+fn begin_anew(mut spool: SpoolConfig, clock: &Arc<dyn Clock>, aside: (LogId, u64)) -> Result<OpenLog, Stop> {
+    (spool.published, spool.gap_keys) = (None, None);
+    let (log, found) = Spool::start_new_log(spool, clock.clone()).map_err(|fault| anyhow!(fault))?;
+    Ok(OpenLog { replaces: Some(aside), ..OpenLog::found(log, found, false) })
+}
+
+/// Ends a log of which no checkpoint can be signed any more, with all that was found in it, and begins another. What the
+/// database has not got of it is shipped out of the folder in which it is set aside.
+pub(crate) fn seal(
+    opened: OpenLog,
+    recorder: Recorder,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    checkpoints: &Signer,
+) -> Result<OpenLog, Stop> {
+    let seq = opened.found.as_ref().and_then(|found| found.untold);
+    tracing::error!(log = %opened.log.id(), seq, "nothing tells the leaf hash of a missing record; the log is sealed and a new one begins");
+    let key = recorder.attest_key();
+    announce(opened, &recorder, &key, checkpoints)?;
+    write(&recorder, None, &Draft::log_seal(&recorder.stamp()))?;
+    recorder.log().sync().map_err(|fault| anyhow!(fault).context("sealing the lineage log"))?;
+    let aside = (recorder.log().id(), recorder.stats().next_seq);
+    drop(recorder);
+    begin_anew(spool_config(config, None), clock, aside)
 }
 
 /// Segments are small enough that a small log has several, and shipped ones make room before it is full.
@@ -118,7 +188,9 @@ pub(crate) fn announce(
     let stamp = recorder.stamp();
     let Some(found) = opened.found.filter(|found| !found.fresh) else {
         let open = Draft::log_open(&stamp, &recorder.voice().origin, key);
-        write(recorder, None, &open.naming_checkpoint_key(&checkpoints.public_key()))?;
+        let open = open.naming_checkpoint_key(&checkpoints.public_key());
+        let open = opened.replaces.into_iter().fold(open, |open, (log, size)| open.replacing(log, size));
+        write(recorder, None, &open)?;
         return Ok(Vec::new());
     };
     let recovery = Recovery {
@@ -135,9 +207,10 @@ pub(crate) fn announce(
         write(recorder, None, &Draft::key_rotate(&recorder.stamp(), &name, &rotation))?;
     }
     let mut gaps = Vec::with_capacity(found.gaps.len());
-    for Gap { first_seq, last_seq, leaves } in &found.gaps {
+    for gap in &found.gaps {
+        let Gap { first_seq, last_seq, leaves } = gap;
         let known: Vec<[u8; 32]> = leaves.iter().map(|(_, leaf)| *leaf).collect();
-        let all = (known.len() as u64 == last_seq - first_seq + 1).then_some(&known[..]);
+        let all = Some(&known[..]).filter(|_| gap.is_told() && known.len() <= LEAVES_MAX);
         // What is older than the segments was confirmed by the database once, or they would be there.
         let lost_by_database = *last_seq < recorder.log().holds_from();
         let reason = if lost_by_database { LOST_BY_DATABASE } else { "unreadable" };

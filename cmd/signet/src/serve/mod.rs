@@ -7,6 +7,7 @@ mod index;
 pub(crate) mod keys;
 mod lanes;
 mod log;
+pub(crate) mod rest;
 mod run;
 mod tree;
 

@@ -8,7 +8,7 @@ use super::build::{self, Built, Common};
 use super::keys::KeyFile;
 use super::lanes::Lanes;
 use super::tree::{self, Tree};
-use super::{Stop, files, folder, index, keys, log};
+use super::{Stop, files, folder, index, keys, log, rest};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Keyring};
 use signet_config::{Config, LineageMode, OnFull};
@@ -118,9 +118,15 @@ fn open(
             build::shared_index(&config).map_err(Stop::config)?,
         )
     };
-    let ask = |log| services.block_on(stored_seq(&stores, log));
-    let opened = log::open(&config, (&key_file.known(&signer), accept_gap), &clock, &checkpoints.public_key(), ask)?;
-    let signer = key_file.in_force(signer, opened.newest(&config.lineage.dir)?.as_deref())?;
+    let ask = |log| services.block_on(stored(&stores, log));
+    let mut opened =
+        log::open(&config, (&key_file.known(&signer), accept_gap), &clock, &checkpoints.public_key(), ask)?;
+    let mut signer = key_file.in_force(signer, opened.newest(&config.lineage.dir)?.as_deref())?;
+    if opened.is_untold() {
+        let recorder = build::recorder(&config, &common, opened.log.clone(), signer);
+        opened = log::seal(opened, recorder, &config, &clock, &checkpoints)?;
+        signer = keys::signer(&config)?;
+    }
     let key = signer.public_key();
     let recorder = Arc::new(build::recorder(&config, &common, opened.log.clone(), signer));
     let gaps = log::announce(opened, &recorder, &key, &checkpoints)?;
@@ -155,6 +161,7 @@ impl Process {
         let migrated = CancellationToken::new();
         let migrating = self.services.spawn(migrate(self.stores.clone(), self.health.clone(), migrated.clone()));
         let shipping = self.ship(migrated.clone());
+        self.ship_rest(migrated.clone());
         let ticking = self.tick();
         let carrying = tokio::select! {
             started = self.start(&apps, &migrated) => started?,
@@ -387,15 +394,33 @@ impl Process {
         }
     }
 
-    fn ship(&self, migrated: CancellationToken) -> JoinHandle<ShipEnd> {
-        let log = self.recorder.log().clone();
-        let row = LogRow {
+    /// The log as the database is to know it.
+    fn row(&self) -> LogRow {
+        let log = self.recorder.log();
+        LogRow {
             log: log.id(),
             origin: self.config.lineage.origin.clone(),
             epoch: log.epoch(),
             attest_key: *self.key.as_bytes(),
             next_seq: 0,
-        };
+        }
+    }
+
+    /// Ships what the database has not got of logs that were set aside.
+    fn ship_rest(&self, migrated: CancellationToken) {
+        let (dir, row, stop) = (self.config.lineage.dir.clone(), self.row(), self.stop.clone());
+        let (store, health) = (self.stores.records.clone(), self.health.clone());
+        self.services.spawn(async move {
+            migrated.cancelled().await;
+            tokio::select! {
+                () = rest::ship_all(dir, row, store, health) => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    fn ship(&self, migrated: CancellationToken) -> JoinHandle<ShipEnd> {
+        let (log, row) = (self.recorder.log().clone(), self.row());
         let (health, metrics) = (self.health.clone(), self.common.metrics.clone());
         let waited_for = self.config.lineage.mode == LineageMode::StrictDb;
         let shipper = Shipper::new(log, self.stores.records.clone(), row).at_once(waited_for).over(
@@ -516,9 +541,13 @@ fn regressed(lost: &Regression) -> String {
 }
 
 /// What the database holds of a log, if it can be asked now.
-async fn stored_seq(stores: &Stores, log: LogId) -> Option<u64> {
-    let logs = tokio::time::timeout(ASK_STORE, stores.records.logs()).await.ok()?.ok()?;
-    logs.iter().find(|row| row.log == log).map(|row| row.next_seq)
+async fn stored(stores: &Stores, log: LogId) -> Option<log::Stored> {
+    let ask = async {
+        let next_seq = stores.records.logs().await.ok()?.iter().find(|row| row.log == log)?.next_seq;
+        let last = stores.trees.leaf_hashes(log, next_seq.saturating_sub(1), 1).await.unwrap_or_default();
+        Some(log::Stored { next_seq, last_leaf: last.first().copied() })
+    };
+    tokio::time::timeout(ASK_STORE, ask).await.ok()?
 }
 
 fn bound(address: SocketAddr, what: &'static str) -> Result<TcpListener, Stop> {

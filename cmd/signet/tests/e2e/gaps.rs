@@ -1,17 +1,17 @@
 //! Records that were damaged before the database had them: declared and passed, or waited for and told.
 
-use crate::crash::damage;
+use crate::crash::{damage, segments};
 use crate::gateway::{Gateway, Setup, chat, eventually, mock};
 use crate::keeper::Keeper;
 use crate::stack::{Postgres, sql};
 use signet_mock::MockUpstream;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A folder for a gateway whose database is away until it is let in.
-struct Place {
-    folder: TempDir,
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
     database: Database,
 }
 
@@ -21,21 +21,21 @@ enum Database {
 }
 
 impl Place {
-    fn sqlite() -> Self {
+    pub(crate) fn sqlite() -> Self {
         Self { folder: TempDir::new().expect("a folder"), database: Database::Sqlite }
     }
 
-    fn postgres() -> Self {
+    pub(crate) fn postgres() -> Self {
         let postgres = Postgres::start();
         postgres.down();
         Self { folder: TempDir::new().expect("a folder"), database: Database::Postgres(postgres) }
     }
 
-    fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match &self.database {
             // Not there until its folder is.
             Database::Sqlite => format!("sqlite://{}", self.folder.path().join("later/signet.db").display()),
@@ -43,14 +43,14 @@ impl Place {
         }
     }
 
-    fn let_in(&self) {
+    pub(crate) fn let_in(&self) {
         match &self.database {
             Database::Sqlite => fs::create_dir(self.folder.path().join("later")).expect("a new folder"),
             Database::Postgres(postgres) => postgres.up(),
         }
     }
 
-    fn setup(&self, mock: &MockUpstream) -> Setup {
+    pub(crate) fn setup(&self, mock: &MockUpstream) -> Setup {
         let secret = self.folder.path().join("secret");
         fs::write(&secret, "7".repeat(64)).expect("a file");
         let setup = Setup::on(mock).within(&self.data()).on_services(&self.url(), None);
@@ -58,13 +58,13 @@ impl Place {
     }
 
     /// What the database alone proves.
-    fn judged(&self, keeper: &Keeper) -> (i32, String) {
+    pub(crate) fn judged(&self, keeper: &Keeper) -> (i32, String) {
         keeper.verify(&["--db", &self.url()])
     }
 }
 
 /// Six answers that only the log holds. Two keepers: one that kept the receipts, one that has only the key.
-fn unshipped(gateway: &Gateway) -> (Keeper, Keeper) {
+pub(crate) fn unshipped(gateway: &Gateway) -> (Keeper, Keeper) {
     let (mut kept, bare) = (Keeper::of(&gateway.data), Keeper::of(&gateway.data));
     for n in 0..6 {
         kept.keep(&gateway.chat(&chat(&format!("What is cave {n}?")), &[]));
@@ -73,7 +73,7 @@ fn unshipped(gateway: &Gateway) -> (Keeper, Keeper) {
     (kept, bare)
 }
 
-fn all_shipped(gateway: &Gateway) {
+pub(crate) fn all_shipped(gateway: &Gateway) {
     eventually("shipping", || {
         let log = &gateway.status()["log"];
         (log["shipped_seq"] == log["next_seq"]).then_some(())
@@ -151,4 +151,53 @@ fn without_its_gap_record_the_hole_in_the_database_is_a_finding() {
     sql(&place.url(), "UPDATE lineage_entry SET payload = NULL WHERE kind = 'gap'");
     let (code, said) = place.judged(&bare);
     assert_eq!(code, 14, "{said}");
+}
+
+/// Spoils every GROUP_END of the log's only segment: the trees that were written down beside the records.
+pub(crate) fn spoil_group_ends(data: &Path) {
+    let segment = segments(data).remove(0);
+    let mut bytes = fs::read(&segment).expect("a file");
+    let number = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
+    let (mut at, mut ends) = (number(&bytes, 12), 0);
+    while number(&bytes, at) > 0 {
+        let next = at + (20 + number(&bytes, at)).next_multiple_of(8);
+        if bytes[at + 8] == 3 {
+            bytes[at + 20] ^= 1;
+            ends += 1;
+        }
+        at = next;
+    }
+    assert!(ends > 0);
+    fs::write(segment, bytes).expect("a file");
+}
+
+/// Waits for a checkpoint over all records.
+pub(crate) fn covered(gateway: &Gateway) {
+    eventually("a checkpoint", || {
+        let size = fs::read_to_string(gateway.data.join("lineage/checkpoint")).ok()?.lines().nth(1)?.parse().ok();
+        (size == gateway.status()["log"]["next_seq"].as_u64()).then_some(())
+    });
+}
+
+#[test]
+fn damage_to_records_and_group_ends_under_a_checkpoint_is_declared_with_their_leaves_and_the_log_goes_on() {
+    let mock = mock();
+    let place = Place::sqlite();
+    let gateway = place.setup(&mock).start();
+    let (mut kept, bare) = unshipped(&gateway);
+    covered(&gateway);
+    kept.keep(&gateway.chat(&chat("What is a cave?"), &[]));
+    drop(gateway.kill());
+    spoil_group_ends(&place.data());
+    damage(&place.data(), 3);
+    place.let_in();
+    let gateway = place.setup(&mock).start();
+    kept.keep(&gateway.chat(&chat("What is a cavern?"), &[]));
+    all_shipped(&gateway);
+    covered(&gateway);
+    drop(gateway.stop());
+    let (code, said) = place.judged(&bare);
+    assert!(code == 0 && said.contains("declared: 1 records are missing"), "{code}: {said}");
+    assert!(!said.contains("tree heads of log"), "all roots are checked: {said}");
+    assert_eq!(place.judged(&kept).0, 30, "the receipt of the damaged record, and no other");
 }

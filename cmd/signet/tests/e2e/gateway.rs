@@ -311,6 +311,11 @@ impl Gateway {
         folder
     }
 
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
     /// Waits for an orderly end.
     #[track_caller]
     pub(crate) fn ended(mut self) -> Folder {

@@ -3,6 +3,7 @@
 //! `deploy/services.sh start --dir DIR --fast` starts the services; export `DIR/services.env`.
 
 mod access;
+mod aside;
 mod bad_input;
 mod cache_eval;
 mod cache_http;

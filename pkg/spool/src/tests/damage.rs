@@ -5,6 +5,7 @@ use crate::frame::SegmentHead;
 use crate::identity;
 use crate::replay::VOID_LEAF;
 use sha2::{Digest, Sha256};
+use signet_lineage::tlog::{Tile, Tiles};
 
 /// A log of 5 segments or more that was ended by a crash, all synced, and its records.
 fn long_log() -> (SimFiles, Vec<Arc<Record>>) {
@@ -188,6 +189,10 @@ fn an_unsynced_record_lost_before_a_readable_one_is_declared_and_no_head_covered
     assert_eq!(VOID_LEAF, <[u8; 32]>::from(Sha256::digest([0])));
     assert_eq!(found.gaps[0].leaves, [(3, VOID_LEAF)]);
     assert_eq!(ids(&read_all(&log, 0)), [id(0), id(1), id(2), id(4)]);
+    assert!(found.untold.is_none());
+    drop(log);
+    let (_, again) = open(&files);
+    assert_eq!((again.gaps, again.untold), (found.gaps, None));
 }
 
 #[test]
@@ -399,5 +404,136 @@ fn an_empty_segment_that_stands_for_records_is_refused_and_left_alone() {
         let fault = try_open(&files, None).expect_err(what);
         assert!(matches!(fault, OpenFault::Damaged { .. }), "{what}: {fault}");
         assert_eq!(files.names(), names, "{what}");
+    }
+}
+
+/// Writes the tiles of the tree over these records, as whoever signs checkpoints does; its head.
+fn publish(files: &SimFiles, records: &[Arc<Record>]) -> TreeHead {
+    let mut tiles = Tiles::default();
+    let write = |tile: Tile, hashes: &[[u8; 32]]| {
+        let file = crate::files::Files::create(files, &tile.to_string()).expect("no fault");
+        file.write_at(hashes.as_flattened(), 0).expect("no fault");
+    };
+    for record in records {
+        tiles.push(Leaf::of(record).hash(), write);
+    }
+    tiles.partial().for_each(|(tile, hashes)| write(tile, hashes));
+    tiles.head()
+}
+
+fn try_published(files: &SimFiles, head: TreeHead, shipped: Option<u64>) -> Result<(Spool, Recovered), OpenFault> {
+    open_with(files, Config { published: Some(head), ..config() }, shipped)
+}
+
+/// As [`long_log`], with a record behind the end of its last group; that group's end is spoiled.
+fn published_log() -> (SimFiles, Vec<Arc<Record>>) {
+    let files = SimFiles::new();
+    let (log, _) = open_with(&files, Config { segment_bytes: 4096, ..config() }, None).expect("fresh");
+    for n in 0..30 {
+        close(&log, None, n).expect("room");
+        if n % 4 == 3 {
+            log.sync().expect("no fault");
+        }
+    }
+    log.sync().expect("no fault");
+    let mut all = read_all(&log, 0);
+    all.push(close(&log, None, 30).expect("room"));
+    files.crash();
+    drop(log);
+    let files = files.after_crash();
+    let (name, at) = place(&files, &all[29]);
+    files.edit(&name, |bytes| bytes[at + all[29].payload.len()..][..80].fill(0xee));
+    (files, all)
+}
+
+/// Spoils everything between two records, both included, in each segment that holds any of them.
+fn spoil(files: &SimFiles, lost: &[Arc<Record>]) {
+    let places: Vec<_> = lost.iter().map(|record| place(files, record)).collect();
+    for (at, (name, from)) in places.iter().enumerate() {
+        let next = places.get(at + 1).filter(|(other, _)| other == name);
+        let end = next.map_or(from + lost[at].payload.len(), |(_, next)| *next);
+        files.edit(name, |bytes| bytes[*from..end].fill(0xee));
+    }
+}
+
+#[test]
+fn damage_to_records_and_group_ends_under_a_checkpoint_is_a_gap_with_their_leaf_hashes() {
+    let (files, all) = published_log();
+    for (from, to) in (0..30).flat_map(|from| (from..30).map(move |to| (from, to))) {
+        let files = files.after_crash();
+        let signed = publish(&files, &all[..30]);
+        let lost = &all[from..=to];
+        spoil(&files, lost);
+        let (log, found) = try_published(&files, signed, None).unwrap_or_else(|e| panic!("{from} to {to}: {e}"));
+        let ranges: Vec<_> = found.gaps.iter().flat_map(|gap| gap.first_seq..=gap.last_seq).collect();
+        assert!(ranges.iter().copied().eq(from as u64..=to as u64), "{from} to {to}: {ranges:?}");
+        let told: Vec<_> = found.gaps.iter().flat_map(|gap| gap.leaves.clone()).collect();
+        let true_leaves: Vec<_> = lost.iter().map(|record| (record.seq, Leaf::of(record).hash())).collect();
+        assert_eq!(told, true_leaves);
+        assert_eq!((found.head, found.untold), (head(&all), None));
+        assert_eq!(log.reread_leaves(0, 31).expect("all are known").len(), 31, "checkpoints go on");
+        fill(&log, 90, 91);
+        drop(log);
+        assert_eq!(try_published(&files, signed, None).expect("sound").1.gaps, found.gaps);
+    }
+}
+
+#[test]
+fn a_log_that_contradicts_its_checkpoint_is_refused_though_records_are_missing() {
+    let (files, all) = published_log();
+    let mut other = all[..30].to_vec();
+    let mut forged = (*all[29]).clone();
+    forged.sig[0] ^= 1;
+    other[29] = Arc::new(forged);
+    let signed = publish(&files, &other);
+    spoil(&files, &all[27..29]);
+    assert!(matches!(try_published(&files, signed, None), Err(OpenFault::Forked { .. })));
+}
+
+#[test]
+fn wrong_tiles_tell_nothing_and_without_any_a_damaged_end_under_a_checkpoint_is_refused() {
+    let (files, all) = published_log();
+    let signed = publish(&files, &all[..30]);
+    let tile = Tile::partial(30).next().expect("a tile").to_string();
+    files.edit(&tile, |bytes| bytes[5] ^= 1);
+    let middle = files.after_crash();
+    spoil(&middle, &all[1..5]);
+    let (_, found) = try_published(&middle, signed, None).expect("a later group's end carries the tree over");
+    assert!(found.gaps[0].leaf(1).is_none() && found.untold == Some(1));
+    let (_, found) = try_published(&middle, signed, Some(5)).expect("sound");
+    assert!(found.untold.is_none(), "the database has them");
+    spoil(&files, &all[27..29]);
+    let fault = try_published(&files, signed, None).expect_err("nobody knows the tree");
+    assert!(matches!(&fault, OpenFault::Damaged { file, .. } if file == "checkpoint"), "{fault}");
+}
+
+/// A record with what it was signed over, as in a statement.
+fn statement(id: LineageId, at: &Position) -> Record {
+    let payload = format!("{{\"log\":{{\"base_size\":{},\"seq\":{}}}}}", at.base.size, at.seq);
+    Record { payload: payload.into_bytes().into(), ..record(id, at) }
+}
+
+#[test]
+fn no_void_leaf_stands_for_a_record_that_a_readable_one_was_signed_over() {
+    let files = SimFiles::new();
+    let (log, _) = open_with(&files, Config { segment_bytes: 1 << 16, ..config() }, None).expect("fresh");
+    let add = |n| log.close(None, &mut |at| statement(id(n), at)).expect("room").record;
+    let mut all: Vec<_> = (0..3).map(add).collect();
+    log.sync().expect("no fault");
+    all.push(add(3));
+    files.crash();
+    drop(log);
+    for (lost, untold) in [(1..3, true), (1..2, false)] {
+        let files = files.after_crash();
+        let (name, at) = place(&files, &all[2]);
+        spoil(&files, &all[lost.clone()]);
+        if untold {
+            // The group's end too, which stands behind its last record.
+            files.edit(&name, |bytes| bytes[at + all[2].payload.len()..][..80].fill(0xee));
+        }
+        let (log, found) = open(&files);
+        assert_eq!((found.gaps.len(), found.next_seq, found.untold), (1, 4, untold.then_some(1)), "{lost:?}");
+        assert_eq!(found.gaps[0].is_told(), !untold);
+        assert_eq!(log.reread_leaves(0, 4).is_err(), untold);
     }
 }

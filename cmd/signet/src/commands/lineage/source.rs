@@ -1,11 +1,13 @@
 //! Where an auditor's records come from: a data folder, a database, both, or an export.
 
 use super::super::out::complain;
+use crate::serve::rest::set_aside;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use signet_lineage::verify::Stored;
 use signet_lineage::{LogRow, Record};
+use signet_pipeline::forked_at;
 use signet_spool::{Config as SpoolConfig, Spool};
 use signet_store::{Options as StoreOptions, Stores};
 use signet_types::LogId;
@@ -72,6 +74,8 @@ pub(in crate::commands) enum Seen {
     Record(Record, Box<Stored>),
     /// A part of an export that is not what it should be.
     Broken(String),
+    /// What is there and cannot be judged.
+    Aside(String),
 }
 
 /// Reads on a thread of its own, ahead of what is done with it.
@@ -118,7 +122,8 @@ pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(See
         }
     }
     let mut logs: BTreeMap<LogId, bool> = rows.iter().map(|row| (row.log, true)).collect();
-    if let Some(log) = own {
+    let aside: BTreeMap<LogId, PathBuf> = spool.as_deref().map_or(Ok(Vec::new()), set_aside)?.into_iter().collect();
+    for log in own.into_iter().chain(aside.keys().copied()) {
         logs.entry(log).or_insert(false);
     }
     each(Seen::Of(rows.iter().map(|row| row.next_seq).sum()));
@@ -130,7 +135,9 @@ pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(See
         if let Some(stores) = stores.as_ref().filter(|_| in_database) {
             from = runtime.block_on(each_row(stores, log, each))?;
         }
-        if let Some(dir) = spool.as_ref().filter(|_| own == Some(log)) {
+        if let Some(dir) = aside.get(&log) {
+            runtime.block_on(each_beyond(dir, from, stores.as_ref(), each))?;
+        } else if let Some(dir) = spool.as_ref().filter(|_| own == Some(log)) {
             signet_spool::read_records(dir, from, |record| {
                 each(Seen::Record(record, Box::default()));
                 ControlFlow::Continue(())
@@ -175,6 +182,28 @@ fn checkpoint(dir: &Path, each: &mut dyn FnMut(Seen)) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("reading {}", file.display())),
     }
+    Ok(())
+}
+
+/// Gives what a log that was set aside holds beyond its rows, of which `next` is not there. If another process wrote the log
+/// on, what the folder holds is not the log's.
+async fn each_beyond(dir: &Path, next: u64, stores: Option<&Stores>, each: &mut dyn FnMut(Seen)) -> Result<()> {
+    let Some(newest) = signet_spool::newest_record(dir)? else { return Ok(()) };
+    let fork = match stores {
+        Some(stores) => forked_at(dir, &*stores.records).await?,
+        None => None,
+    };
+    if let Some(first) = fork {
+        let (records, log, dir) = (newest.seq + 1 - first, newest.log, dir.display());
+        each(Seen::Aside(format!(
+            "{records} records of log {log} in {dir}, from seq {first} on: another process wrote the log on"
+        )));
+        return Ok(());
+    }
+    signet_spool::read_records(dir, next, |record| {
+        each(Seen::Record(record, Box::default()));
+        ControlFlow::Continue(())
+    })?;
     Ok(())
 }
 

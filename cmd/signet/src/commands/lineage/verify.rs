@@ -64,7 +64,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
     told(args, &mut verifier)?;
     let mut usage = args.reconcile.as_deref().map(Usage::read).transpose()?;
     let mut sealed = Sealed::default();
-    look(args, &mut verifier, usage.as_mut(), &mut sealed)?;
+    let aside = look(args, &mut verifier, usage.as_mut(), &mut sealed)?;
     let unsealed = sealed.compare(args.export.is_none().then_some(&args.source), &mut verifier);
     if let Some(usage) = usage {
         for (missing, line) in usage.differences() {
@@ -76,6 +76,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
     }
     let mut report = verifier.finish_with(Some(&mut |log, tile| tile_of(args, log, tile)));
     report.not_checked.extend(unsealed);
+    report.not_checked.extend(aside);
     Ok(say_report(&report))
 }
 
@@ -102,13 +103,20 @@ fn told(args: &VerifyArgs, verifier: &mut Verifier) -> Result<()> {
     Ok(())
 }
 
-fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage>, sealed: &mut Sealed) -> Result<()> {
-    let (mut progress, mut done, mut of) = (Progress::new("records"), 0, None);
+/// Hands over the records; what is there beside them and cannot be judged.
+fn look(
+    args: &VerifyArgs,
+    verifier: &mut Verifier,
+    mut usage: Option<&mut Usage>,
+    sealed: &mut Sealed,
+) -> Result<Vec<String>> {
+    let (mut progress, mut done, mut of, mut aside) = (Progress::new("records"), 0, None, Vec::new());
     let each = |seen| match seen {
         Seen::Log(row) => verifier.log(row),
         Seen::Of(records) => of = Some(records),
         Seen::Checkpoint(note) => verifier.held(&note),
         Seen::Broken(what) => verifier.finding(Code::BadLeaf, what),
+        Seen::Aside(what) => aside.push(what),
         Seen::Record(record, beside) => {
             done += 1;
             progress.step(done, of);
@@ -124,7 +132,8 @@ fn look(args: &VerifyArgs, verifier: &mut Verifier, mut usage: Option<&mut Usage
     match &args.export {
         Some(path) => ahead(|give| each_in_export(path, give), each),
         None => ahead(|give| each_stored(&args.source, give), each),
-    }
+    }?;
+    Ok(aside)
 }
 
 fn tile_of(args: &VerifyArgs, log: LogId, which: Tile) -> Option<Vec<u8>> {
