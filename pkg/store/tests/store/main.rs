@@ -1,7 +1,9 @@
 //! The stores against real databases: the contract that both keep, and what only one of them can get wrong.
 
+mod answers;
 mod contract;
 mod entries;
+mod faults;
 mod gaps;
 mod judged;
 mod keys;
