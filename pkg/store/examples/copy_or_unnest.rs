@@ -5,6 +5,7 @@
     clippy::print_stdout,
     clippy::cast_sign_loss,
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     reason = "figures for people, of small numbers"
 )]
 
@@ -29,7 +30,6 @@ struct Row {
     bytes: Vec<u8>,
 }
 
-#[expect(clippy::disallowed_methods, reason = "it measures")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -79,13 +79,19 @@ async fn copy(conn: &mut PgConnection, log_no: i32, rows: &[Row]) -> Result<(), 
     };
     for row in rows {
         out.extend_from_slice(&18_i16.to_be_bytes());
-        [row.seq, 1, row.seq * 77].iter().for_each(|n| put(&mut out, &n.to_be_bytes()));
+        for n in [row.seq, 1, row.seq * 77] {
+            put(&mut out, &n.to_be_bytes());
+        }
         put(&mut out, row.id.as_bytes());
-        [day, log_no, 1, 10, 20].iter().for_each(|n| put(&mut out, &n.to_be_bytes()));
-        [1_i16, 1, 200, 3].iter().for_each(|n| put(&mut out, &n.to_be_bytes()));
-        [&row.bytes[..64], &row.bytes[..16], b"gpt-4o-mini", b"", &row.bytes]
-            .iter()
-            .for_each(|bytes| put(&mut out, bytes));
+        for n in [day, log_no, 1, 10, 20] {
+            put(&mut out, &n.to_be_bytes());
+        }
+        for n in [1_i16, 1, 200, 3] {
+            put(&mut out, &n.to_be_bytes());
+        }
+        for bytes in [&row.bytes[..64], &row.bytes[..16], b"gpt-4o-mini", b"", &row.bytes] {
+            put(&mut out, bytes);
+        }
     }
     out.extend_from_slice(&(-1_i16).to_be_bytes());
     let text = format!("COPY lineage_record ({COLUMNS}) FROM STDIN BINARY");
@@ -99,9 +105,9 @@ async fn ship(conn: &mut PgConnection, log: LogId, by_copy: bool, rows: &[Row]) 
     let fence = "SELECT log_no FROM lineage_log WHERE log_id = $1 FOR UPDATE";
     let log_no: i32 = sqlx::query_scalar(fence).persistent(false).bind(log.as_uuid()).fetch_one(&mut *tx).await?;
     if by_copy {
-        copy(&mut tx, log_no, rows).await?
+        copy(&mut tx, log_no, rows).await?;
     } else {
-        unnest(&mut tx, log_no, rows).await?
+        unnest(&mut tx, log_no, rows).await?;
     }
     let next = rows.last().map_or(0, |row| row.seq + 1);
     let advance = sqlx::query("UPDATE lineage_log SET next_seq = $2 WHERE log_id = $1").persistent(false);

@@ -29,10 +29,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Whether the connection must not be used again.
+    /// Whether the connection must not be used again. One that leads to a server which only reads is among them: behind a
+    /// failover it would go on leading there.
     pub(crate) fn breaks_connection(&self) -> bool {
         use sqlx::Error::{Io, Protocol, Tls, WorkerCrashed};
         matches!(self, Self::Late(_) | Self::Sql(Io(_) | Protocol(_) | Tls(_) | WorkerCrashed))
+            || self.has_state("25006")
     }
 
     /// Whether the database gave this SQLSTATE.

@@ -1,8 +1,10 @@
 //! The stores against real databases: the contract that both keep, and what only one of them can get wrong.
 
+mod answers;
 mod captures;
 mod contract;
 mod entries;
+mod faults;
 mod gaps;
 mod judged;
 mod keys;

@@ -1,160 +1,27 @@
 //! What a record costs in Postgres, with its indexes.
 
+use crate::answers::Answers;
 use crate::support::Fixture;
-use signet_lineage::{
-    AttemptFacts, CacheFacts, Caller, Draft, Exchange, Forwarded, Gateway, HttpFacts, Kind, LimitFacts, LogRow,
-    ModelFacts, Outcome, Position, ProviderFacts, Record, RequestFacts, ResponseFacts, Signer, Times, Tree, UsageFacts,
-};
-use signet_types::{LineageId, LogId, TenantId};
 use sqlx::{Connection, PgConnection};
-use std::sync::Arc;
 
 const RECORDS: u64 = 8_000;
-const AT_MS: u64 = 1_796_067_843_000;
-const MODELS: [(&str, &str, &str); 4] = [
-    ("fast", "gpt-4o-mini", "gpt-4o-mini-2024-07-18"),
-    ("claude-sonnet-4-5", "claude-sonnet-4-5", "claude-sonnet-4-5-20250929"),
-    ("large", "llama-3.3-70b-instruct", "llama-3.3-70b-instruct"),
-    ("gpt-5.1", "gpt-5.1", "gpt-5.1-2025-11-13"),
-];
-
-/// Numbers without a pattern (splitmix64): what is random in a statement must not pack.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn bytes<const N: usize>(&mut self) -> [u8; N] {
-        std::array::from_fn(|_| self.next().to_le_bytes()[0])
-    }
-
-    /// One in `n`.
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
-
-/// An answer from a provider as the gateway signs it: most are plain, some streamed, traced, or renamed on the way.
-fn miss(n: u64, of: &mut Random, gateway: &Arc<Gateway>) -> Draft {
-    let (stream, took) = (of.one_in(2), 300 + of.below(9_000));
-    let began = AT_MS + n / 2;
-    Draft {
-        kind: Kind::Request,
-        id: LineageId::generate(began),
-        trace_id: of.one_in(4).then(|| format!("{:032x}", u128::from(of.next()) << 64 | u128::from(of.next()))),
-        time: Times {
-            received_ms: began,
-            first_byte_ms: stream.then_some(began + took / 3),
-            completed_ms: began + took,
-            upstream_ttfb_us: Some(took * 330),
-            total_us: took * 1000 + of.below(1000),
-        },
-        gateway: Arc::clone(gateway),
-        exchange: Some(Box::new(exchange(of, stream, took))),
-        control: Vec::new(),
-    }
-}
-
-fn exchange(of: &mut Random, stream: bool, took: u64) -> Exchange {
-    let (asked, routed, served) = MODELS[usize::try_from(of.below(4)).expect("small")];
-    let (cm, bytes) = (of.bytes(), 200 + of.below(40_000));
-    let changed = asked != routed;
-    let attempt = AttemptFacts { provider: "main".to_owned(), model: routed.to_owned(), status: 200, ms: took };
-    let mut tenant = [7; 16];
-    tenant[..8].copy_from_slice(&of.below(50).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-    Exchange {
-        caller: Caller { tenant: TenantId::from_bytes(tenant), auth: "passthrough", key_epoch: 1, wrapped_key: None },
-        http: HttpFacts { route: "/v1/chat/completions", status: 200, stream, request_id: None },
-        request: RequestFacts {
-            cm,
-            bytes,
-            fp: None,
-            op: "chat",
-            forwarded: Some(Forwarded { cm: if changed { of.bytes() } else { cm }, bytes: bytes + 9, changed }),
-        },
-        model: ModelFacts { asked: asked.to_owned(), routed: Some(routed.to_owned()), served: Some(served.to_owned()) },
-        provider: Some(ProviderFacts {
-            name: "main".to_owned(),
-            endpoint: "https://api.provider.example".to_owned(),
-            request_id: of.one_in(4).then(|| of.bytes()),
-            attempts: vec![attempt],
-        }),
-        cache: CacheFacts {
-            decision: "miss",
-            key_fp: Some(of.bytes()),
-            ttl_ms: Some(3_600_000),
-            ..CacheFacts::default()
-        },
-        parents: Vec::new(),
-        limit: LimitFacts { decision: "allow", retry_after_ms: None },
-        capture: None,
-        usage: Some(UsageFacts {
-            input: 20 + of.below(9_000),
-            output: 1 + of.below(2_000),
-            cached_input: 0,
-            reasoning: 0,
-            billed: true,
-        }),
-        response: ResponseFacts {
-            cm: of.bytes(),
-            bytes: 400 + of.below(9_000),
-            fp: Some(of.bytes()),
-            chunks: if stream { 1 + of.below(500) } else { 0 },
-            finish: Some("stop".to_owned()),
-            outcome: Outcome::Complete,
-            upstream: None,
-        },
-    }
-}
 
 #[tokio::test]
 async fn an_answer_from_a_provider_takes_600_bytes_with_its_indexes() {
     let fixture = Fixture::postgres().await;
-    let (signer, log, mut tree, mut of) = (Signer::generate(), LogId::generate(AT_MS), Tree::new(), Random(4));
-    let gateway = Arc::new(Gateway {
-        version: "0.1.0".to_owned(),
-        config_sha256: of.bytes(),
-        instance: "5cd56cde408b1190".to_owned(),
-        durability: "spool".to_owned(),
-    });
-    let attest_key = *signer.public_key().as_bytes();
-    let row = LogRow { log, origin: "gateway.example/lineage".to_owned(), epoch: 3, attest_key, next_seq: 0 };
-    fixture.stores.records.register(&row).await.expect("a new log");
-    // In the order in which they end.
-    let mut drafts: Vec<Draft> = (0..RECORDS).map(|n| miss(n, &mut of, &gateway)).collect();
-    drafts.sort_by_key(|draft| draft.time.completed_ms);
-    let (mut base, mut json) = (tree.head(), 0);
-    for batch in drafts.chunks(500) {
-        let mut records: Vec<Record> = Vec::new();
-        for draft in batch {
-            if of.one_in(20) {
-                base = tree.head();
-            }
-            let record = draft.seal(&Position { log, epoch: 3, seq: tree.size(), base }, &signer);
-            tree.push(signet_lineage::Leaf::of(&record).hash());
-            json += record.payload.len() as u64;
-            records.push(record);
-        }
-        fixture.stores.records.ship(log, 3, &records).await.expect("shipped");
+    let mut answers = Answers::new(4);
+    let row = fixture.stores.records.register(&answers.row()).await.expect("a new log");
+    let records = answers.take(RECORDS);
+    for batch in records.chunks(500) {
+        fixture.stores.records.ship(row.log, row.epoch, batch).await.expect("shipped");
     }
-    let size = "SELECT sum(pg_total_relation_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'lineage_record'::regclass";
+    let size = "SELECT (sum(pg_total_relation_size(inhrelid)) + pg_total_relation_size('lineage_writer'))::bigint,
+        (SELECT avg(length(payload))::bigint FROM lineage_record) FROM pg_inherits WHERE inhparent = 'lineage_record'::regclass";
     let mut conn = PgConnection::connect(&fixture.options.url).await.expect("the test server answers");
-    let bytes: i64 = sqlx::query_scalar(size).fetch_one(&mut conn).await.expect("good SQL");
-    let packed: i64 = sqlx::query_scalar("SELECT avg(length(payload))::bigint FROM lineage_record")
-        .fetch_one(&mut conn)
-        .await
-        .expect("good SQL");
+    let (bytes, packed): (i64, i64) = sqlx::query_as(size).fetch_one(&mut conn).await.expect("good SQL");
     let each = u64::try_from(bytes).expect("a size") / RECORDS;
-    eprintln!("{} bytes of JSON, {packed} packed, {each} in the database", json / RECORDS);
-    assert!((1_400..1_800).contains(&(json / RECORDS)), "records as they are written");
+    let json = records.iter().map(|record| record.payload.len() as u64).sum::<u64>() / RECORDS;
+    eprintln!("{json} bytes of JSON, {packed} packed, {each} in the database");
+    assert!((1_400..1_800).contains(&json), "records as they are written");
     assert!(each <= 600, "{each} bytes a record");
 }
