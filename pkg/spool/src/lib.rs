@@ -15,6 +15,7 @@
 //! | `damaged-<first seq>.lsp` | copy of a segment that was found damaged in the middle |
 //! | `old-<log id>/` | a log that was moved aside |
 //! | `checkpoint`, `tile/` | what was published of the tree; written by others, moved aside with the log |
+//! | `reserve.tmp` | room on the disk for when it is full |
 //! | `*.tmp` | a file that never got its name; removed at the next start |
 //!
 //! All integers are little-endian; crc32c is the Castagnoli polynomial (RFC 3720 §12.1).
@@ -72,6 +73,7 @@ mod reader;
 mod recent;
 mod recover;
 mod replay;
+mod reserve;
 mod scan;
 mod segment;
 #[cfg(any(test, feature = "test-util"))]

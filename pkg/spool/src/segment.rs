@@ -2,6 +2,7 @@
 
 use crate::files::{Files, Handle};
 use crate::frame::{Kind, Seed, SegmentHead, put_close, put_open, segment_name};
+use crate::reserve;
 use crate::scan::Scanner;
 use signet_lineage::{Record, Tree};
 use signet_types::{LineageId, LogId};
@@ -122,22 +123,31 @@ pub(crate) struct Beginning<'a> {
     pub(crate) records: &'a mut dyn Iterator<Item = Arc<Record>>,
 }
 
-/// Writes a new segment and makes it durable before it gets its name, so that a named segment is always whole.
+/// Writes a new segment and makes it durable before it gets its name, so that a named segment is always whole. On a full disk
+/// it is made of the reserve, if it may; the last value says that it was.
 pub(crate) fn begin(
     files: &dyn Files,
-    preallocate: u64,
+    (preallocate, from_reserve): (u64, bool),
     beginning: Beginning<'_>,
-) -> io::Result<(Segment, Arc<dyn Handle>)> {
+) -> io::Result<(Segment, Arc<dyn Handle>, bool)> {
     let (segment, bytes) = encode(beginning);
     let name = segment_name(segment.first_seq);
     let temporary = format!("{name}.tmp");
-    let written = write_whole(files, &temporary, preallocate, &bytes).and_then(|file| {
+    let mut reserved = false;
+    let written = match write_whole(files, &temporary, preallocate, &bytes) {
+        Err(e) if from_reserve && reserve::is_full(&e) => {
+            reserved = true;
+            reserve::spend(files, &temporary, &bytes)
+        }
+        other => other,
+    };
+    let written = written.and_then(|file| {
         files.rename(&temporary, &name)?;
         files.sync_dir("")?;
         Ok(file)
     });
     match written {
-        Ok(file) => Ok((segment, file)),
+        Ok(file) => Ok((segment, file, reserved)),
         Err(e) => {
             // Best effort: a leftover is removed at the next recovery.
             drop(files.unlink(&temporary));
