@@ -226,6 +226,7 @@ impl Found {
         let beginning = Beginning {
             head: head_of(self.log, epoch, boot, tree),
             live: &mut self.replay.live.iter().map(|(id, facts)| (*id, &**facts)),
+            progress: &self.replay.progress,
             records: &mut std::iter::empty(),
         };
         begin(&*self.files, (self.config.segment_bytes, false), beginning).map(|(segment, file, _)| (segment, file))
@@ -248,6 +249,7 @@ impl Found {
             gaps: self.replay.gaps.clone(),
             untold: self.untold(),
             orphans,
+            progress: self.replay.progress.clone(),
             undecided: self.replay.undecided.len(),
             segments: self.segments.len(),
         };
@@ -294,6 +296,7 @@ impl Found {
             tree,
             leaves: Vec::new(),
             live: self.replay.live,
+            progress: self.replay.progress,
             recent: self.replay.recent,
             shipped: self.shipped.unwrap_or(first_seq),
             dirty: false,

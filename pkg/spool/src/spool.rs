@@ -3,7 +3,7 @@
 
 use crate::config::{Config, Gap, OpenFault, Recovered};
 use crate::files::{Disk, Files};
-use crate::frame::{frame_len, open_body};
+use crate::frame::{PROGRESS_BODY, frame_len, open_body};
 use crate::log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
 use crate::places::Place;
 use crate::reserve::{self, Reserve};
@@ -394,6 +394,13 @@ impl RecordLog for Spool {
         let opened = Opened::reserve(id, shared.record_bytes, &shared.reserved);
         shared.wake(writer);
         Ok(opened)
+    }
+
+    fn progress(&self, id: LineageId, bytes: u64) {
+        let noted = self.shared.admit(frame_len(PROGRESS_BODY) as u64, false);
+        if let Err(fault) = noted.and_then(|mut writer| writer.append_progress(id, bytes)) {
+            tracing::debug!(%fault, "the progress of a stream was not noted");
+        }
     }
 
     /// Nothing is locked while `seal` runs (see [`crate::places`]). If it panics, no seq was used.

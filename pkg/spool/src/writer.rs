@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Gap};
 use crate::files::{Files, Handle};
-use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, segment_name};
+use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, put_progress, segment_name};
 use crate::log::{LogFault, Mark, Waiting};
 use crate::places::Places;
 use crate::recent::Recent;
@@ -39,6 +39,8 @@ pub(crate) struct Writer {
     pub(crate) leaves: Vec<Hash>,
     /// Requests in flight and their facts.
     pub(crate) live: HashMap<LineageId, Box<[u8]>>,
+    /// How far the answers of those have come, where that was written down.
+    pub(crate) progress: HashMap<LineageId, u64>,
     pub(crate) recent: Recent,
     pub(crate) shipped: u64,
     /// Used bytes of all segments.
@@ -140,6 +142,18 @@ impl Writer {
         self.capacity.saturating_sub(self.last().len)
     }
 
+    /// Not counted as a write: nobody waits for it.
+    pub(crate) fn append_progress(&mut self, id: LineageId, bytes: u64) -> Result<(), LogFault> {
+        if !self.live.contains_key(&id) {
+            return Ok(());
+        }
+        let (seed, seq) = (self.seed(), self.next_seq());
+        self.buf.clear();
+        put_progress(&mut self.buf, seed, seq, id, bytes);
+        self.progress.insert(id, bytes);
+        self.write_buf()
+    }
+
     pub(crate) fn append_open(&mut self, id: LineageId, facts: &[u8]) -> Result<(), LogFault> {
         let (seed, seq) = (self.seed(), self.next_seq());
         self.buf.clear();
@@ -160,6 +174,7 @@ impl Writer {
             put_close(&mut self.buf, seed, record);
             self.recent.push(Arc::clone(record));
             self.live.remove(&record.id);
+            self.progress.remove(&record.id);
             self.leaves.push(*leaf);
             self.tree.push(*leaf);
             self.last().note(record.id, record.seq, offset);
@@ -278,6 +293,7 @@ impl Writer {
         let beginning = Beginning {
             head: head_of(self.log, self.epoch, self.boot, &self.durable),
             live: &mut self.live.iter().map(|(id, facts)| (*id, &**facts)),
+            progress: &self.progress,
             records: &mut (from..self.tree.size()).map(|seq| Arc::clone(recent.get(seq).expect("kept until durable"))),
         };
         let may_spend = promised && self.reserve == Reserve::Kept;
