@@ -36,6 +36,9 @@ use tokio::time::Sleep;
 const EVENT_MAX: usize = 16 << 20;
 /// How long a provider that has said `[DONE]` may take to end its body before the connection is given up.
 const LINGER: Duration = Duration::from_millis(500);
+/// How far a stream comes, in bytes and time, before the log is told how far it is.
+const PROGRESS_BYTES: u64 = 256 << 10;
+const PROGRESS_AFTER: Duration = Duration::from_secs(2);
 const DONE: Bytes = Bytes::from_static(b"data: [DONE]\n\n");
 
 /// The stream broke after its head had left; the error event has been sent.
@@ -83,6 +86,8 @@ pub struct Live {
     /// The provider has reported a failure inside the stream.
     failed: bool,
     bytes: u64,
+    /// How far the log knows that it is, and since when.
+    noted: (u64, Instant),
     chunks: u64,
     out: VecDeque<Bytes>,
     /// What has been sent, for a caller that takes trailers and an answer that is not broken.
@@ -106,6 +111,7 @@ impl Live {
             held: exchange.kept.as_ref().map(Kept::held),
             exchange,
             upstream: Some(upstream),
+            noted: (0, course.started),
             digest: course.takes_trailers.then(Sha256::new),
             course,
             sent,
@@ -168,6 +174,17 @@ impl Live {
         let (bytes, chunks) = (self.bytes, self.chunks);
         if matches!(self.stage, Stage::Flowing) {
             self.exchange.so_far = (200, bytes, chunks);
+            self.note_progress();
+        }
+    }
+
+    /// Tells the log now and then how far the answer is, for the record that is written if this process dies. There is no
+    /// timer: what does not come makes no progress.
+    fn note_progress(&mut self) {
+        let (bytes, at) = self.noted;
+        if self.bytes - bytes >= PROGRESS_BYTES || (self.bytes > bytes && at.elapsed() >= PROGRESS_AFTER) {
+            self.course.pipeline.parts.recorder.log().progress(self.exchange.id, self.bytes);
+            self.noted = (self.bytes, Instant::now());
         }
     }
 

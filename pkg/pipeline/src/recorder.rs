@@ -20,6 +20,10 @@ const DENIALS_A_SECOND: u64 = 50;
 /// About what the log asks for one request: with less room the next one is refused.
 const ROOM: u64 = 8 << 10;
 
+/// Bytes a minute that statements about the log itself may take beyond its bound: what a full log refuses has to be told, and a
+/// flood of it must not fill the disk either.
+const BEYOND_A_MINUTE: u64 = 128 << 10;
+
 /// Longest wait for the disk or the database in the modes that wait for them. One that is away for longer refuses answers.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
@@ -75,6 +79,8 @@ pub struct Recorder {
     /// or a sleep of the machine parts them.
     together: Mutex<(u64, u64)>,
     denials: Mutex<Fold>,
+    /// The minute, and the bytes written beyond the log's bound in it.
+    beyond: Mutex<(u64, u64)>,
 }
 
 /// Refusals of one second.
@@ -87,7 +93,7 @@ struct Fold {
 
 #[derive(Debug)]
 struct Folded {
-    id: LineageId,
+    ids: Vec<LineageId>,
     from_ms: u64,
     counts: Vec<(&'static str, u64)>,
 }
@@ -102,8 +108,19 @@ impl Recorder {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (unrecorded, latest_ms, denials) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
-        let together = Mutex::new((clock.now_ms(), clock.mono_ns()));
-        Self { log, signing: Signing::new(signer), voice, clock, metrics, unrecorded, latest_ms, together, denials }
+        let (together, beyond) = (Mutex::new((clock.now_ms(), clock.mono_ns())), Mutex::default());
+        Self {
+            log,
+            signing: Signing::new(signer),
+            voice,
+            clock,
+            metrics,
+            unrecorded,
+            latest_ms,
+            together,
+            denials,
+            beyond,
+        }
     }
 
     /// The log.
@@ -291,16 +308,14 @@ impl Recorder {
             fold.alone += 1;
             return None;
         }
-        let folded = fold.folded.get_or_insert_with(|| Folded {
-            id: LineageId::generate(now_ms),
-            from_ms: now_ms,
-            counts: Vec::new(),
-        });
+        let folded = fold.folded.get_or_insert_with(|| Folded { ids: Vec::new(), from_ms: now_ms, counts: Vec::new() });
         match folded.counts.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, count)) => *count += 1,
             None => folded.counts.push((reason, 1)),
         }
-        Some(folded.id)
+        let id = LineageId::generate(now_ms);
+        folded.ids.push(id);
+        Some(id)
     }
 
     /// Writes what is due: a jump of the clock, the fold of a second that has passed, and the gap that a full log left.
@@ -324,10 +339,8 @@ impl Recorder {
     fn write_fold(&self, fold: Fold) {
         let Some(folded) = fold.folded else { return };
         let now_ms = self.clock.now_ms();
-        let mut stamp = self.stamp();
-        stamp.id = folded.id;
-        let denials = Denials { counts: folded.counts, ids: vec![folded.id], span_ms: (folded.from_ms, now_ms) };
-        self.write(&Draft::denials(&stamp, &denials));
+        let denials = Denials { counts: folded.counts, ids: folded.ids, span_ms: (folded.from_ms, now_ms) };
+        self.write_of_log(&Draft::denials(&self.stamp(), &denials));
     }
 
     /// A jump starts the signed times anew: one into the far future would hold them there for good.
@@ -339,7 +352,7 @@ impl Recorder {
             return;
         }
         self.latest_ms.store(wall_ms, Ordering::Relaxed);
-        if self.write(&Draft::clock(&self.stamp(), due_ms, wall_ms)) {
+        if self.write_of_log(&Draft::clock(&self.stamp(), due_ms, wall_ms)) {
             *together = (wall_ms, mono_ns);
         }
     }
@@ -352,7 +365,7 @@ impl Recorder {
 
     fn write_gap(&self) {
         let missed = self.unrecorded.swap(0, Ordering::Relaxed);
-        if missed > 0 && !self.write(&Draft::unrecorded(&self.stamp(), missed, "log_full")) {
+        if missed > 0 && !self.write_of_log(&Draft::unrecorded(&self.stamp(), missed, "log_full")) {
             self.unrecorded.fetch_add(missed, Ordering::Relaxed);
         }
     }
@@ -368,10 +381,34 @@ impl Recorder {
         self.write_opened(None, draft)
     }
 
+    /// Writes a statement about the log itself, which a full log takes too, so many bytes a minute.
+    fn write_of_log(&self, draft: &Draft) -> bool {
+        let written = match self.append(None, draft) {
+            Err(fault @ LogFault::Full { .. }) => {
+                let minute = self.clock.mono_ns() / 60_000_000_000;
+                let mut beyond = self.beyond.lock();
+                if beyond.0 != minute {
+                    *beyond = (minute, 0);
+                }
+                if beyond.1 >= BEYOND_A_MINUTE {
+                    return false;
+                }
+                let written = self.append(Some(Opened::control(draft.id)), draft).map_err(|_| fault);
+                beyond.1 += written.as_ref().map_or(0, |written| written.record.payload.len() as u64 + 256);
+                written
+            }
+            other => other,
+        };
+        Self::told(&written, draft)
+    }
+
     /// As [`Recorder::write`], for a request that an earlier process opened.
     pub fn write_opened(&self, opened: Option<Opened>, draft: &Draft) -> bool {
-        let written = self.append(opened, draft);
-        if let Err(fault) = &written {
+        Self::told(&self.append(opened, draft), draft)
+    }
+
+    fn told(written: &Result<Written, LogFault>, draft: &Draft) -> bool {
+        if let Err(fault) = written {
             tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
         }
         written.is_ok()
@@ -379,86 +416,5 @@ impl Recorder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::Value;
-    use signet_spool::MemoryLog;
-    use signet_types::{LogId, ManualClock};
-
-    const NOON_MS: u64 = 1_800_000_000_000;
-    const DAY_MS: u64 = 86_400_000;
-
-    fn recorder() -> (Arc<ManualClock>, Recorder) {
-        let clock = Arc::new(ManualClock::at(NOON_MS));
-        let gateway = Arc::new(Gateway {
-            version: "1".to_owned(),
-            instance: "a".to_owned(),
-            config_sha256: [0; 32],
-            durability: "memory".to_owned(),
-        });
-        let voice = Voice { origin: "o.example".to_owned(), gateway, durability: Durability::Written, degrade: false };
-        let log = Arc::new(MemoryLog::new(LogId::from_bytes([7; 16]), 1 << 20));
-        (clock.clone(), Recorder::new(log, Signer::generate(), voice, clock, Arc::new(Metrics::new())))
-    }
-
-    fn statements(recorder: &Recorder) -> Vec<Value> {
-        let records = recorder.log().read_from(0, 100, 1 << 20).expect("the log can be read");
-        records
-            .iter()
-            .map(|record| serde_json::from_slice::<Value>(&record.payload).expect("JSON")["predicate"].take())
-            .collect()
-    }
-
-    #[test]
-    fn a_jump_of_the_wall_clock_is_signed_once_in_either_direction() {
-        let (clock, recorder) = recorder();
-        let mut expected = Vec::new();
-        for jumped_ms in [NOON_MS - DAY_MS, NOON_MS + 3650 * DAY_MS, NOON_MS + 5_000] {
-            let before_ms = clock.now_ms() + 1_000;
-            clock.advance(Duration::from_secs(1));
-            recorder.tick();
-            clock.set_wall_ms(jumped_ms);
-            recorder.tick();
-            recorder.tick();
-            expected.push((before_ms, jumped_ms));
-        }
-        let told: Vec<_> = statements(&recorder)
-            .iter()
-            .map(|statement| {
-                assert_eq!(statement["kind"], "clock");
-                assert_eq!(statement["time"]["received_ms"], statement["control"]["after_ms"]);
-                let ms = |name: &str| statement["control"][name].as_u64().expect("a time");
-                (ms("before_ms"), ms("after_ms"))
-            })
-            .collect();
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn a_clock_that_keeps_pace_within_two_seconds_is_not_worth_a_record() {
-        let (clock, recorder) = recorder();
-        for at_ms in [NOON_MS + 2_000, NOON_MS, NOON_MS - 2_000] {
-            clock.set_wall_ms(at_ms);
-            recorder.tick();
-        }
-        clock.set_wall_ms(NOON_MS);
-        clock.advance(Duration::from_hours(900));
-        recorder.tick();
-        assert!(statements(&recorder).is_empty());
-        clock.set_wall_ms(clock.now_ms() + 2_001);
-        recorder.tick();
-        assert_eq!(statements(&recorder).len(), 1);
-    }
-
-    #[test]
-    fn signed_times_go_back_only_behind_a_record_that_says_so() {
-        let (clock, recorder) = recorder();
-        assert_eq!(recorder.stamp().at_ms, NOON_MS);
-        clock.set_wall_ms(NOON_MS - DAY_MS);
-        assert_eq!(recorder.stamp().at_ms, NOON_MS);
-        recorder.tick();
-        assert_eq!(recorder.stamp().at_ms, NOON_MS - DAY_MS);
-        clock.advance(Duration::from_secs(1));
-        assert_eq!(recorder.stamp().at_ms, NOON_MS - DAY_MS + 1_000);
-    }
-}
+#[path = "recorder_tests.rs"]
+mod tests;

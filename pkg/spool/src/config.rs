@@ -2,7 +2,8 @@
 
 use crate::log::Opened;
 use signet_lineage::TreeHead;
-use signet_types::LogId;
+use signet_types::{LineageId, LogId};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -77,6 +78,8 @@ pub struct Recovered {
     /// Requests that were opened and never closed, with the facts given to `open`. Close each with a record of the same
     /// id; one that is not closed is reported again by the next recovery.
     pub orphans: Vec<(Opened, Vec<u8>)>,
+    /// Bytes of their answers that had been on their way to the caller, where that was written down.
+    pub progress: HashMap<LineageId, u64>,
     /// Requests that were open where records are missing. Whether they were closed cannot be told, so they are not among
     /// the orphans: a second record under the id of one that was would be false.
     pub undecided: usize,

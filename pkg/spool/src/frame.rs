@@ -14,6 +14,8 @@ pub(crate) const MAX_BODY: usize = 16 << 20;
 /// Bytes of a segment header before the peaks.
 pub(crate) const SEGMENT_HEAD: usize = 64;
 const CLOSE_HEAD: usize = 16 + 32 + 64;
+/// Bytes of the body of a PROGRESS.
+pub(crate) const PROGRESS_BODY: usize = 16 + 8;
 /// Flag of the last frame of a log that was ended properly.
 pub(crate) const FLAG_CLEAN: u8 = 1;
 
@@ -22,6 +24,7 @@ pub(crate) enum Kind {
     Open = 1,
     Close = 2,
     GroupEnd = 3,
+    Progress = 4,
 }
 
 impl Kind {
@@ -30,6 +33,7 @@ impl Kind {
             1 => Self::Open,
             2 => Self::Close,
             3 => Self::GroupEnd,
+            4 => Self::Progress,
             _ => return None,
         })
     }
@@ -78,6 +82,10 @@ pub(crate) fn put_open(out: &mut Vec<u8>, seed: Seed, next_seq: u64, id: Lineage
     put(out, seed, Kind::Open, 0, next_seq, &[id.as_bytes(), facts]);
 }
 
+pub(crate) fn put_progress(out: &mut Vec<u8>, seed: Seed, next_seq: u64, id: LineageId, bytes: u64) {
+    put(out, seed, Kind::Progress, 0, next_seq, &[id.as_bytes(), &bytes.to_le_bytes()]);
+}
+
 pub(crate) fn put_close(out: &mut Vec<u8>, seed: Seed, record: &Record) {
     let body = [&record.id.as_bytes()[..], &record.key_id, &record.sig, &record.payload];
     put(out, seed, Kind::Close, 0, record.seq, &body);
@@ -124,6 +132,7 @@ pub(crate) fn body_len(head: &[u8]) -> Option<usize> {
     let least = match Kind::of(head[8])? {
         Kind::Open | Kind::GroupEnd => 16,
         Kind::Close => CLOSE_HEAD,
+        Kind::Progress => PROGRESS_BODY,
     };
     (head[9] <= FLAG_CLEAN && head[10..12] == [0, 0] && (least..=MAX_BODY).contains(&len)).then_some(len)
 }
@@ -140,7 +149,12 @@ impl<'a> Frame<'a> {
         Self { kind, flags: bytes[9], seq: u64_at(bytes, 12), body: &bytes[FRAME_HEAD..] }
     }
 
-    /// The id of an OPEN or CLOSE.
+    /// The bytes of a PROGRESS.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64_at(self.body, 16)
+    }
+
+    /// The id of an OPEN, CLOSE or PROGRESS.
     pub(crate) fn id(&self) -> LineageId {
         LineageId::from_bytes(self.body[..16].try_into().expect("checked by body_len"))
     }

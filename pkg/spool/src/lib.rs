@@ -15,6 +15,7 @@
 //! | `damaged-<first seq>.lsp` | copy of a segment that was found damaged in the middle |
 //! | `old-<log id>/` | a log that was moved aside |
 //! | `checkpoint`, `tile/` | what was published of the tree; written by others, moved aside with the log |
+//! | `reserve.tmp` | room on the disk for when it is full |
 //! | `*.tmp` | a file that never got its name; removed at the next start |
 //!
 //! All integers are little-endian; crc32c is the Castagnoli polynomial (RFC 3720 §12.1).
@@ -37,10 +38,14 @@
 //! |---|---|
 //! | 1 OPEN | id \[16], facts: a request goes upstream |
 //! | 2 CLOSE | id \[16], key id \[32], signature \[64], payload: a record |
+//! | 4 PROGRESS | id \[16], u64: bytes of the answer that are on their way; streams only, each 256 KiB or 2 s |
 //! | 3 GROUP_END | size u64, n u64, n leaf hashes (those before `size`), peaks of the tree of `size`; flag 1: the log was ended properly |
 //!
+//! A build that does not know a frame's type takes it for damage of no record: it goes to the next frame, whose seq shows
+//! that nothing is missing, and keeps a copy of the segment.
+//!
 //! A segment ends where the next one's first seq begins: a later segment takes over records that an earlier file may have
-//! lost (see below). Each begins with the OPENs of all requests in flight, so that orphans are found without older ones.
+//! lost (see below). Each begins with the OPENs of all requests in flight and their last PROGRESS, so that orphans are found without older ones.
 //! Zeros at the end are room that was preallocated.
 //!
 //! # Disk errors
@@ -72,6 +77,7 @@ mod reader;
 mod recent;
 mod recover;
 mod replay;
+mod reserve;
 mod scan;
 mod segment;
 #[cfg(any(test, feature = "test-util"))]

@@ -146,6 +146,9 @@ pub trait RecordLog: Send + Sync + 'static {
         opened: Option<Opened>,
         seal: &mut dyn FnMut(&Position) -> Record,
     ) -> Result<Written, LogFault>;
+    /// Notes that so many bytes of a stream's answer are on their way to its caller, so that a record that recovery writes
+    /// for it says no less. Best effort: a full log leaves it out.
+    fn progress(&self, _id: LineageId, _bytes: u64) {}
     /// The record with this id, if it is not shipped yet or was shipped lately.
     fn find(&self, id: LineageId) -> Option<Arc<Record>>;
     /// Durable records from `from_seq` on, in order, within both bounds (at least one record if there is any). Where

@@ -12,6 +12,7 @@ use crate::log::{Opened, Waiting};
 use crate::places::Places;
 use crate::published::Published;
 use crate::replay::Replay;
+use crate::reserve::Reserve;
 use crate::scan::{Scanner, last_written, read_full};
 use crate::segment::{Beginning, Segment, begin, head_of};
 use crate::writer::{ThreadState, Writer};
@@ -225,9 +226,10 @@ impl Found {
         let beginning = Beginning {
             head: head_of(self.log, epoch, boot, tree),
             live: &mut self.replay.live.iter().map(|(id, facts)| (*id, &**facts)),
+            progress: &self.replay.progress,
             records: &mut std::iter::empty(),
         };
-        begin(&*self.files, self.config.segment_bytes, beginning)
+        begin(&*self.files, (self.config.segment_bytes, false), beginning).map(|(segment, file, _)| (segment, file))
     }
 
     fn report(&self, tree: &Tree, epoch: u32, boot: [u8; 16], reserved: &Arc<AtomicU64>) -> Recovered {
@@ -247,6 +249,7 @@ impl Found {
             gaps: self.replay.gaps.clone(),
             untold: self.untold(),
             orphans,
+            progress: self.replay.progress.clone(),
             undecided: self.replay.undecided.len(),
             segments: self.segments.len(),
         };
@@ -277,6 +280,8 @@ impl Found {
     fn writer(self, file: Arc<dyn Handle>, tree: Tree, epoch: u32, boot: [u8; 16]) -> Writer {
         let first_seq = self.segments.front().map_or(0, |s| s.first_seq);
         Writer {
+            capacity: self.config.segment_bytes,
+            reserve: Reserve::None,
             files: self.files,
             config: self.config,
             log: self.log,
@@ -291,6 +296,7 @@ impl Found {
             tree,
             leaves: Vec::new(),
             live: self.replay.live,
+            progress: self.replay.progress,
             recent: self.replay.recent,
             shipped: self.shipped.unwrap_or(first_seq),
             dirty: false,

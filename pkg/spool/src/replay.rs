@@ -35,6 +35,8 @@ pub(crate) struct Replay {
     limit: u64,
     pub(crate) gaps: Vec<Gap>,
     pub(crate) live: HashMap<LineageId, Box<[u8]>>,
+    /// How far the answers of those had come.
+    pub(crate) progress: HashMap<LineageId, u64>,
     /// Requests that were open where records are missing: their own may be among those. An OPEN behind the hole, also one
     /// that a later segment begins with, shows that it is not.
     pub(crate) undecided: HashSet<LineageId>,
@@ -64,6 +66,7 @@ impl Replay {
             limit: u64::MAX,
             gaps: Vec::new(),
             live: HashMap::new(),
+            progress: HashMap::new(),
             undecided: HashSet::new(),
             recent: Recent::default(),
             gap_keys,
@@ -81,6 +84,7 @@ impl Replay {
         if from < below {
             tracing::warn!(log = %self.log, first_seq = from, last_seq = below - 1, "lineage records are missing");
             self.undecided.extend(self.live.drain().map(|(id, _)| id));
+            self.progress.clear();
             let told = from..below.min(from.saturating_add(LONGEST_TOLD));
             let leaves = told.filter_map(|seq| Some((seq, self.published.leaf(seq)?))).collect();
             self.gaps.push(Gap { first_seq: from, last_seq: below - 1, leaves });
@@ -133,6 +137,7 @@ impl Replay {
                 self.since.push(Some(Leaf::of(&record).hash()));
                 self.expected += 1;
                 self.live.remove(&record.id);
+                self.progress.remove(&record.id);
                 self.undecided.remove(&record.id);
                 if !self.gaps.is_empty() {
                     self.based = self.based.max(base_size(&record));
@@ -143,6 +148,11 @@ impl Replay {
             }
             // Beyond the limit: it was written again into the next segment.
             Kind::Close => {}
+            Kind::Progress => {
+                if self.live.contains_key(&frame.id()) {
+                    self.progress.insert(frame.id(), frame.bytes());
+                }
+            }
             Kind::GroupEnd => {
                 let (leaves, tree) = frame.group().ok_or(OpenFault::Forked { size: frame.seq })?;
                 if (self.tree.size()..=self.expected).contains(&tree.size()) {

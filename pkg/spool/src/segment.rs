@@ -1,10 +1,12 @@
 //! Segments: what is known of each in RAM, how one is begun, and how its records are read.
 
 use crate::files::{Files, Handle};
-use crate::frame::{Kind, Seed, SegmentHead, put_close, put_open, segment_name};
+use crate::frame::{Kind, Seed, SegmentHead, put_close, put_open, put_progress, segment_name};
+use crate::reserve;
 use crate::scan::Scanner;
 use signet_lineage::{Record, Tree};
 use signet_types::{LineageId, LogId};
+use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -118,26 +120,37 @@ pub(crate) struct Beginning<'a> {
     pub(crate) head: SegmentHead,
     /// Requests in flight: with them in every segment, no older one is needed to find orphans.
     pub(crate) live: &'a mut dyn Iterator<Item = (LineageId, &'a [u8])>,
+    /// How far their answers had come.
+    pub(crate) progress: &'a HashMap<LineageId, u64>,
     /// Records that the disk may not have: from seq `head.tree.size()` on.
     pub(crate) records: &'a mut dyn Iterator<Item = Arc<Record>>,
 }
 
-/// Writes a new segment and makes it durable before it gets its name, so that a named segment is always whole.
+/// Writes a new segment and makes it durable before it gets its name, so that a named segment is always whole. On a full disk
+/// it is made of the reserve, if it may; the last value says that it was.
 pub(crate) fn begin(
     files: &dyn Files,
-    preallocate: u64,
+    (preallocate, from_reserve): (u64, bool),
     beginning: Beginning<'_>,
-) -> io::Result<(Segment, Arc<dyn Handle>)> {
+) -> io::Result<(Segment, Arc<dyn Handle>, bool)> {
     let (segment, bytes) = encode(beginning);
     let name = segment_name(segment.first_seq);
     let temporary = format!("{name}.tmp");
-    let written = write_whole(files, &temporary, preallocate, &bytes).and_then(|file| {
+    let mut reserved = false;
+    let written = match write_whole(files, &temporary, preallocate, &bytes) {
+        Err(e) if from_reserve && reserve::is_full(&e) => {
+            reserved = true;
+            reserve::spend(files, &temporary, &bytes)
+        }
+        other => other,
+    };
+    let written = written.and_then(|file| {
         files.rename(&temporary, &name)?;
         files.sync_dir("")?;
         Ok(file)
     });
     match written {
-        Ok(file) => Ok((segment, file)),
+        Ok(file) => Ok((segment, file, reserved)),
         Err(e) => {
             // Best effort: a leftover is removed at the next recovery.
             drop(files.unlink(&temporary));
@@ -147,13 +160,16 @@ pub(crate) fn begin(
 }
 
 fn encode(beginning: Beginning<'_>) -> (Segment, Vec<u8>) {
-    let Beginning { head, live, records } = beginning;
+    let Beginning { head, live, progress, records } = beginning;
     let mut segment = Segment::new(&head);
     let seed = Seed::new(head.log, segment.first_seq);
     let mut bytes = Vec::with_capacity(4096);
     head.put(&mut bytes);
     for (id, facts) in live {
         put_open(&mut bytes, seed, segment.first_seq, id, facts);
+    }
+    for (id, so_far) in progress {
+        put_progress(&mut bytes, seed, segment.first_seq, *id, *so_far);
     }
     for record in records {
         segment.note(record.id, record.seq, bytes.len() as u64);

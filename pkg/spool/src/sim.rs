@@ -45,6 +45,7 @@ struct State {
     crash_at: Option<u64>,
     crashed: bool,
     faults: Vec<(Call, io::ErrorKind)>,
+    full: bool,
     locked: bool,
     largest_read: usize,
     boot: u8,
@@ -89,6 +90,11 @@ impl SimFiles {
     /// The next call of this kind fails and changes nothing. A write that fails is half done.
     pub fn fail_next(&self, call: Call, error: io::ErrorKind) {
         self.0.lock().faults.push((call, error));
+    }
+
+    /// The disk has no more room, or has some again: no file grows, and a write beyond the end of one is half done.
+    pub fn full(&self, full: bool) {
+        self.0.lock().full = full;
     }
 
     /// What a new process finds: everything that was written.
@@ -259,7 +265,13 @@ impl Handle for SimHandle {
         self.files.change(Call::Write, |state, torn| {
             let buf = if torn { &buf[..buf.len() / 2] } else { buf };
             let from = usize::try_from(offset).map_err(io::Error::other)?;
+            let full = state.full;
             let data = &mut state.inodes[self.inode].data;
+            if full && from + buf.len() > data.len() {
+                let fits = data.len().saturating_sub(from).min(buf.len());
+                data.splice(from.min(data.len())..from.min(data.len()) + fits, buf[..fits].iter().copied());
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             data.resize(data.len().max(from + buf.len()), 0);
             data[from..from + buf.len()].copy_from_slice(buf);
             Ok(())
@@ -283,7 +295,11 @@ impl Handle for SimHandle {
 
     fn preallocate(&self, len: u64) -> io::Result<()> {
         self.files.change(Call::Preallocate, |state, _| {
+            let full = state.full;
             let data = &mut state.inodes[self.inode].data;
+            if full && len > data.len() as u64 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             data.resize(data.len().max(usize::try_from(len).map_err(io::Error::other)?), 0);
             Ok(())
         })

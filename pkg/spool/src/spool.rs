@@ -3,9 +3,10 @@
 
 use crate::config::{Config, Gap, OpenFault, Recovered};
 use crate::files::{Disk, Files};
-use crate::frame::{frame_len, open_body};
+use crate::frame::{PROGRESS_BODY, frame_len, open_body};
 use crate::log::{LogFault, LogStats, Mark, Opened, RecordLog, Written};
 use crate::places::Place;
+use crate::reserve::{self, Reserve};
 use crate::segment::Span;
 use crate::writer::Writer;
 use crate::{identity, recover};
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) log: LogId,
     pub(crate) epoch: u32,
     pub(crate) record_bytes: u64,
-    files: Arc<dyn Files>,
+    pub(crate) files: Arc<dyn Files>,
     clock: Arc<dyn Clock>,
     pub(crate) reserved: Arc<AtomicU64>,
     pub(crate) writer: Mutex<Writer>,
@@ -127,6 +128,7 @@ impl Spool {
             done: Condvar::new(),
             placed: Condvar::new(),
         };
+        shared.keep_reserve();
         Ok((Self { shared: Arc::new(shared), syncer: None, _lock: lock }, recovered))
     }
 
@@ -150,6 +152,7 @@ impl Drop for Spool {
         if let Err(e) = self.shared.quiet().finish() {
             tracing::warn!(log = %self.shared.log, error = %e, "the lineage log was not ended properly");
         }
+        drop(self.shared.files.unlink(reserve::NAME));
     }
 }
 
@@ -210,6 +213,9 @@ impl Shared {
             writer.alive()?;
             let others = if promised { 0 } else { self.reserved.load(Ordering::Relaxed) };
             if !promised {
+                if writer.reserve == Reserve::Spent {
+                    return Err(full(&writer, others));
+                }
                 self.keep_within_bound(&mut writer, need + others)?;
             }
             let promise = others.min(writer.config.segment_bytes / 2);
@@ -221,7 +227,7 @@ impl Shared {
                 self.done.wait(&mut writer);
                 continue;
             }
-            match writer.roll() {
+            match writer.roll(promised) {
                 Ok(done) => done?,
                 // In-flight requests end in the segment at hand; it may grow a little.
                 Err(_) if promised => return Ok(writer),
@@ -390,6 +396,13 @@ impl RecordLog for Spool {
         Ok(opened)
     }
 
+    fn progress(&self, id: LineageId, bytes: u64) {
+        let noted = self.shared.admit(frame_len(PROGRESS_BODY) as u64, false);
+        if let Err(fault) = noted.and_then(|mut writer| writer.append_progress(id, bytes)) {
+            tracing::debug!(%fault, "the progress of a stream was not noted");
+        }
+    }
+
     /// Nothing is locked while `seal` runs (see [`crate::places`]). If it panics, no seq was used.
     fn close(&self, opened: Option<Opened>, seal: &mut dyn FnMut(&Position) -> Record) -> Result<Written, LogFault> {
         self.shared.append(opened.is_some(), false, seal)
@@ -474,9 +487,15 @@ impl RecordLog for Spool {
     }
 
     fn check(&self) -> Result<(), LogFault> {
-        let mut writer = self.shared.writer.lock();
-        writer.alive()?;
-        writer.check_place()
+        {
+            let mut writer = self.shared.writer.lock();
+            writer.alive()?;
+            writer.check_place()?;
+        }
+        if self.shared.keep_reserve() {
+            return Err(LogFault::Failed("the disk is full; only requests in flight are ended".to_owned()));
+        }
+        Ok(())
     }
 
     fn published_tree(&self) -> Tree {

@@ -2,10 +2,11 @@
 
 use crate::config::{Config, Gap};
 use crate::files::{Files, Handle};
-use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, segment_name};
+use crate::frame::{FLAG_CLEAN, Hash, Seed, put_close, put_group_end, put_open, put_progress, segment_name};
 use crate::log::{LogFault, Mark, Waiting};
 use crate::places::Places;
 use crate::recent::Recent;
+use crate::reserve::{self, Reserve};
 use crate::segment::{Beginning, Segment, begin, head_of};
 use signet_lineage::{Record, Tree, TreeHead};
 use signet_types::{LineageId, LogId};
@@ -25,6 +26,9 @@ pub(crate) struct Writer {
     /// What recovery found missing.
     pub(crate) gaps: Vec<Gap>,
     pub(crate) file: Arc<dyn Handle>,
+    /// Bytes that the open segment may grow to.
+    pub(crate) capacity: u64,
+    pub(crate) reserve: Reserve,
     /// The tree over all records.
     pub(crate) tree: Tree,
     /// The tree over the durable ones.
@@ -35,6 +39,8 @@ pub(crate) struct Writer {
     pub(crate) leaves: Vec<Hash>,
     /// Requests in flight and their facts.
     pub(crate) live: HashMap<LineageId, Box<[u8]>>,
+    /// How far the answers of those have come, where that was written down.
+    pub(crate) progress: HashMap<LineageId, u64>,
     pub(crate) recent: Recent,
     pub(crate) shipped: u64,
     /// Used bytes of all segments.
@@ -133,8 +139,19 @@ impl Writer {
 
     /// Bytes left in the open segment.
     pub(crate) fn room(&mut self) -> u64 {
-        let whole = self.config.segment_bytes;
-        whole.saturating_sub(self.last().len)
+        self.capacity.saturating_sub(self.last().len)
+    }
+
+    /// Not counted as a write: nobody waits for it.
+    pub(crate) fn append_progress(&mut self, id: LineageId, bytes: u64) -> Result<(), LogFault> {
+        if !self.live.contains_key(&id) {
+            return Ok(());
+        }
+        let (seed, seq) = (self.seed(), self.next_seq());
+        self.buf.clear();
+        put_progress(&mut self.buf, seed, seq, id, bytes);
+        self.progress.insert(id, bytes);
+        self.write_buf()
     }
 
     pub(crate) fn append_open(&mut self, id: LineageId, facts: &[u8]) -> Result<(), LogFault> {
@@ -157,6 +174,7 @@ impl Writer {
             put_close(&mut self.buf, seed, record);
             self.recent.push(Arc::clone(record));
             self.live.remove(&record.id);
+            self.progress.remove(&record.id);
             self.leaves.push(*leaf);
             self.tree.push(*leaf);
             self.last().note(record.id, record.seq, offset);
@@ -235,7 +253,7 @@ impl Writer {
     /// Ends the segment and begins the next one. No sync may be under way.
     ///
     /// An error of the outer result leaves the segment in use as it was.
-    pub(crate) fn roll(&mut self) -> io::Result<Result<(), LogFault>> {
+    pub(crate) fn roll(&mut self, promised: bool) -> io::Result<Result<(), LogFault>> {
         debug_assert!(!self.syncing);
         let cut = self.cut();
         let synced = cut.file.sync();
@@ -246,7 +264,7 @@ impl Writer {
             return Ok(done); // the tail was rewritten, which began a segment
         }
         let (old, used) = (Arc::clone(&self.file), self.last().len);
-        self.begin_segment()?;
+        self.begin_segment(promised)?;
         // Only gives back room that was preallocated; recovery would do it too.
         if let Err(e) = old.truncate(used) {
             tracing::warn!(log = %self.log, error = %e, "an ended lineage segment was not cut to its length");
@@ -257,7 +275,7 @@ impl Writer {
     /// Puts everything that the disk may not have into a new segment and makes that durable.
     pub(crate) fn rewrite_tail(&mut self) -> Result<(), LogFault> {
         self.rewrites += 1;
-        self.begin_segment().map_err(|e| self.fail("a new segment", &e))?;
+        self.begin_segment(true).map_err(|e| self.fail("a new segment", &e))?;
         self.leaves.clear();
         self.durable = self.tree.clone();
         self.base = self.durable.head();
@@ -268,15 +286,24 @@ impl Writer {
     }
 
     /// Begins a segment behind the last durable record. It replaces the open one if that has no durable record.
-    fn begin_segment(&mut self) -> io::Result<()> {
+    /// On a full disk it is made of the reserve, for what was promised.
+    fn begin_segment(&mut self, promised: bool) -> io::Result<()> {
         let from = self.durable.size();
         let recent = &self.recent;
         let beginning = Beginning {
             head: head_of(self.log, self.epoch, self.boot, &self.durable),
             live: &mut self.live.iter().map(|(id, facts)| (*id, &**facts)),
+            progress: &self.progress,
             records: &mut (from..self.tree.size()).map(|seq| Arc::clone(recent.get(seq).expect("kept until durable"))),
         };
-        let (segment, file) = begin(&*self.files, self.config.segment_bytes, beginning)?;
+        let may_spend = promised && self.reserve == Reserve::Kept;
+        let whole = self.config.segment_bytes;
+        let (segment, file, spent) = begin(&*self.files, (whole, may_spend), beginning)?;
+        self.capacity = if spent { whole.min(reserve::BYTES) } else { whole };
+        if spent {
+            tracing::error!(log = %self.log, "the disk is full; the log ends its requests in the room that it kept");
+            self.reserve = Reserve::Spent;
+        }
         if let Some(replaced) = self.segments.pop_back_if(|old| old.first_seq == from) {
             self.bytes -= replaced.len;
         }

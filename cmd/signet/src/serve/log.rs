@@ -223,7 +223,8 @@ pub(crate) fn announce(
         tracing::warn!(requests = found.undecided, "requests whose records may be among the unreadable ones stay open");
     }
     for (orphan, facts) in found.orphans {
-        interrupted(recorder, orphan, &facts)?;
+        let bytes = found.progress.get(&orphan.id).copied().unwrap_or(0);
+        interrupted(recorder, orphan, &facts, bytes)?;
     }
     Ok(gaps)
 }
@@ -239,11 +240,15 @@ fn names(recorder: &Recorder, checkpoints: &PublicKey) -> bool {
 }
 
 /// A request whose end nobody saw gets its record under the id that its caller may hold.
-fn interrupted(recorder: &Recorder, orphan: Opened, facts: &[u8]) -> Result<(), Stop> {
+/// At least so many `bytes` of the answer were on their way.
+fn interrupted(recorder: &Recorder, orphan: Opened, facts: &[u8], bytes: u64) -> Result<(), Stop> {
     match OpenFacts::decode(facts) {
         Ok(facts) => {
             let stamp = recorder.stamp();
-            let draft = facts.interrupted(stamp.at_ms, &stamp.gateway);
+            let mut draft = facts.interrupted(stamp.at_ms, &stamp.gateway);
+            if let Some(exchange) = draft.exchange.as_mut() {
+                exchange.response.bytes = bytes;
+            }
             write(recorder, Some(orphan), &draft)
         }
         Err(fault) => {

@@ -119,6 +119,29 @@ fn what_was_under_way_is_recorded_as_interrupted_under_the_id_that_its_caller_ho
     gateway.chat(&streamed("What is a landslide?"), &[]).is(200, "MISS");
 }
 
+#[test]
+fn what_was_under_way_is_recorded_with_at_least_the_bytes_that_the_log_was_told_of() {
+    let mock = mock();
+    let folder = TempDir::new().expect("a folder");
+    let setup = Setup::on(&mock).within(folder.path());
+    let gateway = setup.start();
+    let behaviour = signet_mock::Behaviour { answer_bytes: Some(1 << 20), ..signet_mock::Behaviour::default() };
+    mock.script([signet_mock::Behaviour { fault: Some(signet_mock::Fault::HangAfter(60)), ..behaviour }]);
+    let mut conn = gateway.begin(&streamed("What is a mudslide?"), &[]);
+    let id = conn.head().expect("a head").headers.into_iter().find(|(name, _)| name == "lineage-id").expect("an id").1;
+    let mut came = 0;
+    while came < 600 << 10 {
+        came += conn.chunk().expect("a chunk").expect("more").len() as u64;
+    }
+    drop(gateway.kill());
+    let record = setup.start().record(&id);
+    let response = &record["predicate"]["response"];
+    assert_eq!(response["outcome"], "interrupted");
+    let told = response["bytes"].as_u64().expect("a number");
+    assert!((256 << 10..1 << 21).contains(&told), "{told} of {came}");
+    Keeper::of(folder.path()).accepts(folder.path());
+}
+
 /// Changes one byte of the log's first segment, within the `n`th payload that it holds, counted from the end if negative.
 pub(crate) fn damage(data: &std::path::Path, n: isize) {
     let segment = segments(data).remove(0);

@@ -237,3 +237,58 @@ fn a_log_that_was_ended_properly_says_so_and_one_that_was_killed_does_not() {
     assert!(!found.clean && !found.same_boot);
     assert_eq!((found.epoch, found.next_seq), (3, 20));
 }
+
+#[test]
+fn the_last_progress_of_a_request_comes_back_with_its_orphan_from_any_segment_and_after_any_crash() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    let (running, ended) = (log.open(id(1), b"facts").expect("room"), log.open(id(2), b"facts").expect("room"));
+    log.progress(id(1), 10);
+    log.progress(id(2), 20);
+    log.progress(id(3), 30);
+    close(&log, Some(ended), 2).expect("room");
+    log.progress(id(1), 700);
+    fill(&log, 10, 30);
+    log.sync().expect("no fault");
+    log.shipped(log.stats().next_seq);
+    assert!(segments(&files).len() > 2);
+    // Only the newest segments are left.
+    let names = segments(&files);
+    files.crash();
+    drop((running, log));
+    let files = files.after_crash();
+    for name in &names[..names.len() - 1] {
+        crate::files::Files::unlink(&files, name).expect("it exists");
+    }
+    for _ in 0..3 {
+        let (log, found) = open(&files);
+        assert_eq!(found.progress.into_iter().collect::<Vec<_>>(), [(id(1), 700)]);
+        assert_eq!(found.orphans.len(), 1);
+        fill(&log, 40, 45);
+    }
+}
+
+#[test]
+fn a_frame_of_a_type_that_is_not_known_costs_no_record_and_no_request() {
+    let files = SimFiles::new();
+    let (log, _) = open_with(&files, Config { segment_bytes: 1 << 16, ..config() }, None).expect("fresh");
+    fill(&log, 0, 2);
+    let opened = log.open(id(5), b"facts").expect("room");
+    let name = segments(&files).remove(0);
+    let at = files.content(&name).iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).next_multiple_of(8));
+    log.progress(id(5), 77);
+    fill(&log, 2, 4);
+    files.crash();
+    drop((opened, log));
+    let files = files.after_crash();
+    let first = crate::frame::segment_first_seq(&name).expect("a segment");
+    let log_id = crate::identity::read(&files).expect("sound").expect("a log");
+    let mut frame = Vec::new();
+    crate::frame::put_progress(&mut frame, crate::frame::Seed::new(log_id, first), 2, id(5), 77);
+    assert_eq!(files.content(&name)[at..at + frame.len()], frame);
+    // With another type its checksum does not hold either, which is as unreadable as a type of a later build.
+    files.edit(&name, |bytes| bytes[at + 8] = 5);
+    let (log, found) = open(&files);
+    assert_eq!((found.gaps.len(), found.next_seq, found.orphans.len(), found.progress.len()), (0, 4, 1, 0));
+    assert_eq!(ids(&read_all(&log, 0)), [0, 1, 2, 3].map(id));
+}

@@ -206,3 +206,74 @@ fn a_failure_to_create_the_first_segment_leaves_a_directory_that_opens_later() {
         assert_eq!(found.next_seq, 0);
     }
 }
+
+#[test]
+fn on_a_full_disk_requests_in_flight_end_and_the_log_still_speaks_until_there_is_room_again() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    let mut expected = Vec::new();
+    let in_flight: Vec<_> = (0..3).map(|n| (log.open(id(n), b"facts").expect("room"), n)).collect();
+    files.full(true);
+    let refusal = (100..).find_map(|n| match log.open(id(n), b"facts") {
+        Ok(opened) => {
+            close(&log, Some(opened), n).expect("promised");
+            expected.push(id(n));
+            None
+        }
+        Err(fault) => Some(fault),
+    });
+    assert!(matches!(refusal, Some(LogFault::Full { .. })));
+    for (opened, n) in in_flight {
+        close(&log, Some(opened), n).expect("promised");
+        expected.push(id(n));
+    }
+    // More than the open segment holds: it ends in the reserve.
+    let begun = segments(&files).len();
+    for n in 200..204 {
+        close(&log, Some(Opened::control(id(n))), n).expect("the log can say what happened");
+        expected.push(id(n));
+    }
+    assert_eq!(segments(&files).len(), begun + 1, "the reserve has become a segment");
+    assert!(!files.names().contains(&"reserve.tmp".to_owned()));
+    log.sync().expect("no fault");
+    assert!(matches!(log.open(id(300), b""), Err(LogFault::Full { .. })), "it is not for new requests");
+    assert!(close(&log, None, 300).is_err(), "nor for answers that nobody promised");
+    assert!(is_failed(&log.check()), "and it is told");
+    files.full(false);
+    log.check().expect("there is room");
+    let opened = log.open(id(301), b"facts").expect("room");
+    close(&log, Some(opened), 301).expect("room");
+    expected.push(id(301));
+    assert!(files.names().contains(&"reserve.tmp".to_owned()), "there is a reserve again");
+    survives(&files, log, &expected);
+}
+
+#[test]
+fn a_failed_fdatasync_on_a_full_disk_moves_the_records_into_the_reserve() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    fill(&log, 0, 3);
+    files.full(true);
+    files.fail_next(Call::Sync, ErrorKind::Other);
+    log.sync().expect("the records went to the reserve");
+    assert_eq!(log.stats().durable_seq, 3);
+    let after = files.after_power_loss(|_, _| false);
+    assert_eq!(ids(&read_all(&open(&after).0, 0)), [0, 1, 2].map(id));
+    survives(&files, log, &[0, 1, 2].map(id));
+}
+
+#[test]
+fn a_start_on_a_full_disk_takes_the_room_that_was_kept() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    fill(&log, 0, 3);
+    files.crash();
+    drop(log);
+    let files = files.after_crash();
+    assert!(files.names().contains(&"reserve.tmp".to_owned()));
+    files.full(true);
+    assert!(matches!(try_open(&files, None), Err(OpenFault::Io(_))), "this disk gives nothing back");
+    assert!(!files.names().contains(&"reserve.tmp".to_owned()), "but what was kept is free");
+    files.full(false);
+    assert_eq!(open(&files).1.next_seq, 3);
+}

@@ -135,7 +135,7 @@ fn a_record_that_waits_for_another_is_not_acknowledged_when_the_disk_refuses_bot
     let (log, _) = open(&files);
     let refused = |at: &Position| {
         files.fail_next(Call::Write, ErrorKind::StorageFull);
-        files.fail_next(Call::Create, ErrorKind::StorageFull);
+        files.fail_next(Call::Create, ErrorKind::Other);
         record(id(0), at)
     };
     let (first, second) = first_of_two(&log, refused, || close(&log, None, 1).map(drop));

@@ -73,7 +73,7 @@ fn whoever_waits_is_woken_by_a_sync_by_a_new_segment_and_by_the_end_of_the_log()
     fill(&log, 2, 3);
     assert!(log.poll_synced(log.mark(), &mut cx).is_pending() && log.poll_shipped(log.mark(), &mut cx).is_pending());
     files.fail_next(Call::Sync, ErrorKind::Other);
-    files.fail_next(Call::Create, ErrorKind::StorageFull);
+    files.fail_next(Call::Create, ErrorKind::Other);
     assert!(log.sync().is_err());
     assert_eq!(woken.times(), 5);
     let failed = |poll| matches!(poll, Poll::Ready(Err(LogFault::Failed(_))));
