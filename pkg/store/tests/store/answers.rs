@@ -93,6 +93,7 @@ fn exchange(of: &mut Random, stream: bool, took: u64) -> Exchange {
             ..CacheFacts::default()
         },
         parents: Vec::new(),
+        capture: None,
         limit: LimitFacts { decision: "allow", retry_after_ms: None },
         usage: Some(UsageFacts {
             input: 20 + of.below(9_000),
