@@ -90,6 +90,45 @@ fn two_writers_of_one_log_do_not_both_go_on_when_the_database_comes_back() {
     assert_eq!(code, 0, "{said}");
 }
 
+/// Gives a log's only segment another boot id: the machine has been started since.
+fn restart_the_machine(data: &Path) {
+    let segment = segments(data).remove(0);
+    let mut bytes = fs::read(&segment).expect("a file");
+    let head = u32::from_le_bytes(bytes[12..16].try_into().expect("4 bytes")) as usize;
+    bytes[48] ^= 1;
+    let crc = !bytes[..head - 8].iter().fold(!0_u32, |crc, byte| {
+        // CRC-32C, bit by bit.
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+    });
+    bytes[head - 8..head - 4].copy_from_slice(&crc.to_le_bytes());
+    fs::write(segment, bytes).expect("a file");
+}
+
+#[test]
+fn an_answer_whose_record_went_with_the_power_is_declared_lost_and_not_called_tampering() {
+    let mock = mock();
+    let place = Place::sqlite();
+    let rarely = |place: &Place| place.setup(&mock).set("lineage.checkpoint_every_s", "3600");
+    let gateway = rarely(&place).start();
+    let (mut kept, bare) = unshipped(&gateway);
+    let mut last = Keeper::of(&gateway.data);
+    last.keep(&gateway.chat(&chat("What is a fuse?"), &[]));
+    drop(gateway.kill());
+    cut_last_record(&place.data());
+    restart_the_machine(&place.data());
+    let gateway = rarely(&place).start();
+    kept.keep(&gateway.chat(&chat("What is a wick?"), &[]));
+    place.let_in();
+    all_shipped(&gateway);
+    let said = records(&place.data()).into_iter().find(|record| record["predicate"]["kind"] == "recovery");
+    assert_eq!(said.expect("a recovery")["predicate"]["control"]["lost_tail_possible"], true);
+    drop(gateway.stop());
+    for (keeper, code) in [(&kept, 0), (&bare, 0), (&last, 30)] {
+        let (found, said) = place.judged(keeper);
+        assert_eq!(found, code, "{said}");
+    }
+}
+
 #[test]
 fn what_only_a_log_that_was_set_aside_holds_is_shipped_out_of_its_folder() {
     let mock = mock();

@@ -537,3 +537,36 @@ fn no_void_leaf_stands_for_a_record_that_a_readable_one_was_signed_over() {
         assert_eq!(log.reread_leaves(0, 4).is_err(), untold);
     }
 }
+
+#[test]
+fn a_hole_of_4_kib_at_each_place_of_what_was_not_synced_is_declared_or_cut_and_later_records_survive() {
+    let files = SimFiles::new();
+    let large = || Config { segment_bytes: 1 << 16, ..config() };
+    let (log, _) = open_with(&files, large(), None).expect("fresh");
+    fill(&log, 0, 3);
+    log.sync().expect("no fault");
+    let name = segments(&files).remove(0);
+    let end = |files: &SimFiles| files.content(&name).iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let synced = end(&files);
+    fill(&log, 3, 40);
+    let written = end(&files);
+    assert!(written - synced > 2 * 4096);
+    files.crash();
+    drop(log);
+    for hole in (synced..written).step_by(56) {
+        let files = files.after_crash();
+        files.edit(&name, |bytes| bytes[hole..written.min(hole + 4096)].fill(0));
+        let (log, found) = open_with(&files, large(), None).expect("sound");
+        let there = ids(&read_all(&log, 0));
+        let lost: u64 = found.gaps.iter().map(|gap| gap.last_seq - gap.first_seq + 1).sum();
+        assert_eq!(there.len() as u64 + lost, found.next_seq, "hole at {hole}");
+        assert_eq!(there[..3], [0, 1, 2].map(id), "what was synced is there");
+        assert!(found.next_seq < 40 || found.gaps.len() == 1, "cut, or a gap before what is still readable");
+        assert!(found.untold.is_none(), "no head was over them");
+        close(&log, None, 90).expect("room");
+        files.crash();
+        drop(log);
+        let (log, again) = open_with(&files.after_crash(), large(), None).expect("sound");
+        assert_eq!((again.next_seq, ids(&read_all(&log, 0)).last()), (found.next_seq + 1, Some(&id(90))));
+    }
+}

@@ -150,3 +150,33 @@ fn a_segment_smaller_than_a_record_or_than_what_is_in_flight_takes_it_all_the_sa
         assert_eq!((found.head, read_all(&log, 0)), (head(&all), all));
     }
 }
+
+#[test]
+fn removed_segments_that_a_power_cut_brings_back_do_no_harm_and_neither_do_those_that_stay_away() {
+    let files = SimFiles::new();
+    let (log, _) = open_with(&files, Config { retain_bytes: 0, ..config() }, None).expect("fresh");
+    fill(&log, 0, 30);
+    log.sync().expect("no fault");
+    let all = read_all(&log, 0);
+    let before = segments(&files);
+    // The database has committed; the process dies behind each of the removals, none of which the directory has on the disk.
+    for removed in 0..=before.len() {
+        let files = files.after_crash();
+        let (log, _) = open_with(&files, Config { retain_bytes: 0, ..config() }, Some(0)).expect("sound");
+        let calls = files.calls();
+        files.crash_at(calls + removed as u64);
+        log.shipped(30);
+        files.crash();
+        drop(log);
+        let brought_back = files.after_power_loss(|_, _| true);
+        assert!(before.iter().all(|name| segments(&brought_back).contains(name)));
+        for files in [brought_back, files.after_crash()] {
+            let (log, found) = open_with(&files, config(), Some(30)).expect("sound");
+            assert_eq!((found.gaps.len(), found.next_seq, found.head), (0, 30, head(&all)), "{removed}");
+            assert_eq!(log.stats().shipped_seq, 30);
+            fill(&log, 40, 41);
+            log.sync().expect("no fault");
+            assert_eq!(ids(&read_all(&log, 30)), [id(40)]);
+        }
+    }
+}

@@ -233,3 +233,22 @@ fn a_gap_is_gone_over_only_once_a_signed_record_declares_it() {
     let other = Config { gap_keys: Some(vec![*Signer::generate().public_key().as_bytes()]), ..config() };
     assert!(open_with(&files, other, None).is_err(), "declared by someone else");
 }
+
+#[test]
+fn a_record_whose_caller_was_never_told_is_there_beside_that_of_the_retry() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    let opened = log.open(id(1), b"facts").expect("room");
+    close(&log, Some(opened), 1).expect("room");
+    log.sync().expect("no fault");
+    // The disk has it; the process dies before whoever waits is woken.
+    files.crash();
+    drop(log);
+    let files = files.after_power_loss(|_, _| false);
+    let (log, found) = open(&files);
+    assert!(found.orphans.is_empty(), "it was answered, as far as the log knows");
+    let again = log.open(id(2), b"facts").expect("room");
+    close(&log, Some(again), 2).expect("room");
+    log.sync().expect("no fault");
+    assert_eq!(ids(&read_all(&log, 0)), [id(1), id(2)]);
+}
