@@ -9,6 +9,7 @@ mod envelope;
 mod gap;
 mod hex;
 mod json;
+mod keyring;
 mod keys;
 mod open;
 mod port;
@@ -27,6 +28,7 @@ pub use control::{ControlStamp, Denials, KeyRotation, KeyUse, LOST_BY_DATABASE, 
 pub use draft::*;
 pub use envelope::{EnvelopeFault, PAYLOAD_TYPE};
 pub use gap::DeclaredGap;
+pub use keyring::{KEYRING_TYPE, KeyringEntry, draft_keyring, sign_keyring};
 pub use keys::{KeyFault, KeySet, PublicKey, Signer};
 pub use open::{OpenFacts, OpenFault};
 pub use port::{CaptureRow, CaptureStore, LogRow, RecordStore, ShipFault, TreeFault, TreeStore};

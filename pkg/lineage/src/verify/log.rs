@@ -29,8 +29,8 @@ pub(super) struct Log {
     pub(super) keys: Vec<(u64, [u8; 32])>,
     /// From which epochs on it promises `strict`, or no more.
     pub(super) modes: Vec<(u32, bool)>,
-    /// The keys that sign its checkpoints, as its own signed records name them.
-    pub(super) checkpoint_keys: Vec<[u8; 32]>,
+    /// The keys that sign its checkpoints, as its own signed records name them: each those that cover its seq.
+    pub(super) checkpoint_keys: Vec<(u64, [u8; 32])>,
     /// Records of which only the leaf is left.
     pub(super) erased: Vec<u64>,
     /// Records below are gone by age, as a signed record says.
@@ -195,7 +195,7 @@ impl Log {
     /// Whether the record is signed by the key that the log's first record names, or the last rotation before it.
     fn owns(&mut self, seq: u64, key: Option<[u8; 32]>, facts: &Facts) -> bool {
         if let (0, Control::Open { key, checkpoint, origin, strict }) = (seq, &facts.control) {
-            self.checkpoint_keys.extend(checkpoint);
+            self.checkpoint_keys.extend(checkpoint.map(|key| (0, key)));
             self.opened = Some(Opened { origin: origin.clone() });
             self.modes.push((facts.epoch, *strict));
             self.keys.push((0, *key));
@@ -283,7 +283,11 @@ impl Log {
         if name.is_some_and(|name| !check::takes_over(&name, usage, old, new, proof)) {
             self.report(Code::BadSig, seq, "the key that takes over did not sign the rotation");
         } else if usage == Usage::Checkpoint {
-            self.checkpoint_keys.push(*new);
+            // Where the first record is not there, the one before is named here; a log without one signs all with the first.
+            if self.checkpoint_keys.is_empty() {
+                self.checkpoint_keys.push((0, *old.unwrap_or(new)));
+            }
+            self.checkpoint_keys.push((seq, *new));
         } else if current.is_some_and(|current| old != Some(current)) {
             self.report(Code::UnknownKey, seq, "a rotation away from a key that did not sign here");
         } else {

@@ -1,8 +1,8 @@
 //! `signet lineage keys`.
 
 use super::super::out::say;
-use super::key_list;
 use super::source::{Source, stored_logs};
+use super::{key_list, keyring};
 use crate::commands::admin::AdminArgs;
 use crate::exit;
 use crate::serve::keys::KeyFile;
@@ -32,6 +32,9 @@ enum KeysOrder {
     List(Source),
     /// Print the line of a file of pinned keys by which what the key signed behind a place counts no more.
     Revoke(key_list::RevokeArgs),
+    /// Draft, sign or check a keyring: what offline roots say of which key counts where, for `verify --keyring`.
+    #[command(subcommand)]
+    Keyring(keyring::KeyringOrder),
 }
 
 pub(super) fn keys(args: &KeysArgs) -> Result<u8> {
@@ -40,6 +43,7 @@ pub(super) fn keys(args: &KeysArgs) -> Result<u8> {
         Some(KeysOrder::Rotate(admin)) => return rotate(admin),
         Some(KeysOrder::List(source)) => return key_list::list(source),
         Some(KeysOrder::Revoke(args)) => return key_list::revoke(args),
+        Some(KeysOrder::Keyring(order)) => return keyring::run(order),
     }
     Ok(exit::OK)
 }

@@ -4,6 +4,7 @@ mod checkpoint;
 mod erase;
 mod export;
 mod key_list;
+mod keyring;
 mod keys;
 mod open;
 mod reconcile;
