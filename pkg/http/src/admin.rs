@@ -14,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use signet_cache::{Counts, RouteView, Tier, Withdrawal};
-use signet_pipeline::{Fault, Rotated, Rotation};
+use signet_pipeline::{Fault, Ring, RingFault, Rotated, Rotation};
 use signet_types::{LineageId, Secret, TenantId};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -33,6 +33,8 @@ pub struct AdminConfig {
     pub auditors: Arc<[Secret<String>]>,
     /// Rotates the key that signs records; none where it cannot be rotated.
     pub rotation: Option<Arc<Rotation>>,
+    /// The keyring in force; none without roots.
+    pub ring: Option<Arc<Ring>>,
 }
 
 #[derive(Clone)]
@@ -162,6 +164,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/lineage/{id}/payload", delete(erase_payload))
         .route("/admin/v1/lineage/{id}/open", post(open_capture))
         .route("/admin/v1/lineage/keys/rotate", post(rotate))
+        .route("/admin/v1/lineage/keyring", post(publish_keyring))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     let audits = Router::new()
@@ -338,6 +341,25 @@ async fn rotate(State(admin): State<Admin>) -> Response {
     };
     match rotation.rotate().await {
         Ok(rotated) => Json(Turned::from(rotated)).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
+#[derive(Serialize)]
+struct Published {
+    version: u64,
+}
+
+async fn publish_keyring(State(admin): State<Admin>, body: Bytes) -> Response {
+    let Some(ring) = &admin.config.ring else {
+        return (StatusCode::CONFLICT, "lineage.root_file is not set: there is nobody to believe\n").into_response();
+    };
+    match ring.publish(&body).await {
+        Ok(version) => Json(Published { version }).into_response(),
+        Err(fault @ (RingFault::Older { .. } | RingFault::Other { .. })) => {
+            (StatusCode::CONFLICT, format!("{fault}\n")).into_response()
+        }
+        Err(fault @ RingFault::Keyring(_)) => bad(&fault),
         Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
     }
 }

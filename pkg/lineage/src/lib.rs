@@ -31,7 +31,7 @@ pub use gap::DeclaredGap;
 pub use keyring::{KEYRING_TYPE, KeyringEntry, draft_keyring, sign_keyring};
 pub use keys::{KeyFault, KeySet, PublicKey, Signer};
 pub use open::{OpenFacts, OpenFault};
-pub use port::{CaptureRow, CaptureStore, LogRow, RecordStore, ShipFault, TreeFault, TreeStore};
+pub use port::{CaptureRow, CaptureStore, KeyringStore, LogRow, RecordStore, ShipFault, TreeFault, TreeStore};
 pub use position::{Position, TreeHead};
 pub use receipt::{Receipt, ReceiptFault};
 pub use record::{Leaf, Record};

@@ -11,9 +11,10 @@
 //! Whatever goes wrong here costs checkpoints, never an answer. After any fault the state is read again from what was
 //! persisted. Roots that differ twice end the signing for good: going on would sign a second history.
 
+use crate::keyring::{Ring, Standing};
 use crate::tree_files::{Hash, PersistedFault, TreeFiles};
 use signet_lineage::tlog::{Checkpoint, NoteKey, Tile, TileFault, Tiles};
-use signet_lineage::{Signer, TreeFault, TreeHead, TreeStore};
+use signet_lineage::{KeyUse, Signer, TreeFault, TreeHead, TreeStore};
 use signet_spool::{LogFault, RecordLog};
 use signet_telemetry::Metrics;
 use signet_types::Clock;
@@ -84,6 +85,9 @@ pub enum CheckpointFault {
     /// A file of the tree is not what it should be.
     #[error(transparent)]
     Tile(#[from] TileFault),
+    /// What would be signed would count nowhere.
+    #[error("{0}")]
+    Void(String),
 }
 
 impl CheckpointFault {
@@ -95,6 +99,7 @@ impl CheckpointFault {
             Self::Persisted(_) => "persisted",
             Self::Io(_) | Self::Tile(_) => "io",
             Self::Store(_) => "store",
+            Self::Void(_) => "void",
         }
     }
 }
@@ -111,6 +116,8 @@ pub struct CheckpointParts {
     pub key: NoteKey,
     /// The checkpoint key.
     pub signer: Signer,
+    /// What offline roots say of the key.
+    pub ring: Option<Arc<Ring>>,
     /// When.
     pub cadence: Cadence,
     /// Clocks.
@@ -198,6 +205,7 @@ impl Checkpointer {
             self.tiles = Some(tiles).filter(|_| same);
             return if same { Ok(false) } else { Err(CheckpointFault::Mismatch { size: head.size }) };
         }
+        self.may_sign(head.size)?;
         let next = self.grow(&tiles, head).await?;
         let note =
             Checkpoint { origin: self.parts.key.name().to_owned(), head }.sign(&self.parts.key, &self.parts.signer);
@@ -211,6 +219,14 @@ impl Checkpointer {
         }
         self.tiles = Some(next);
         Ok(true)
+    }
+
+    fn may_sign(&self, size: u64) -> Result<(), CheckpointFault> {
+        let Some(ring) = &self.parts.ring else { return Ok(()) };
+        match ring.standing(self.log(), KeyUse::Checkpoint, self.parts.key.public_key(), size.saturating_sub(1)) {
+            Standing::Void(why) => Err(CheckpointFault::Void(why)),
+            Standing::Good | Standing::Doubtful(_) => Ok(()),
+        }
     }
 
     fn log(&self) -> signet_types::LogId {

@@ -124,6 +124,7 @@ fn bench(log: Arc<dyn RecordLog>, files: Option<&SimFiles>) -> Bench {
         files: files.map(tree_files),
         store: rows.clone(),
         signer: signer(),
+        ring: None,
         cadence: Cadence { every: Duration::from_secs(1), leaves: 4096 },
         clock: Arc::new(ManualClock::at(NOW_MS)),
         metrics: metrics.clone(),

@@ -11,7 +11,7 @@ use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Refusals before authentication that get a record of their own, a second; further ones fold into one.
@@ -75,6 +75,8 @@ pub struct Recorder {
     /// or a sleep of the machine parts them.
     together: Mutex<(u64, u64)>,
     denials: Mutex<Fold>,
+    /// What would be signed now would count nowhere.
+    halted: AtomicBool,
 }
 
 /// Refusals of one second.
@@ -103,7 +105,8 @@ impl Recorder {
     ) -> Self {
         let (unrecorded, latest_ms, denials) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         let together = Mutex::new((clock.now_ms(), clock.mono_ns()));
-        Self { log, signing: Signing::new(signer), voice, clock, metrics, unrecorded, latest_ms, together, denials }
+        let (signing, halted) = (Signing::new(signer), AtomicBool::new(false));
+        Self { log, signing, voice, clock, metrics, unrecorded, latest_ms, together, denials, halted }
     }
 
     /// The log.
@@ -131,12 +134,23 @@ impl Recorder {
         !self.voice.degrade && self.log.stats().bytes.saturating_add(ROOM) > self.log.bound()
     }
 
+    /// Stops signing, because the key no longer counts; or goes on. Whether that changes anything.
+    pub fn halt(&self, halted: bool) -> bool {
+        self.halted.swap(halted, Ordering::AcqRel) != halted
+    }
+
+    /// Whether nothing is signed because the key no longer counts.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.halted.load(Ordering::Acquire)
+    }
+
     /// Makes it known that a request is about to go upstream; room for its record is reserved.
     ///
     /// # Errors
     /// [`Fault::LineageUnavailable`] where the log takes nothing; no money has been spent then.
     pub(crate) fn open(&self, facts: &OpenFacts) -> Result<Option<Opened>, Fault> {
-        match self.log.open(facts.id, &facts.encode()) {
+        let opened = if self.is_halted() { Err(void()) } else { self.log.open(facts.id, &facts.encode()) };
+        match opened {
             Ok(opened) => Ok(Some(opened)),
             Err(fault) => self.excuse(&fault).map(|()| None),
         }
@@ -157,6 +171,9 @@ impl Recorder {
     }
 
     fn append(&self, opened: Option<Opened>, draft: &Draft) -> Result<Written, LogFault> {
+        if self.is_halted() {
+            return Err(void());
+        }
         let mut prepared = Some(draft.prepare());
         self.log.close(opened, &mut |position| {
             let prepared = prepared.take().unwrap_or_else(|| draft.prepare());
@@ -378,6 +395,10 @@ impl Recorder {
     }
 }
 
+fn void() -> LogFault {
+    LogFault::Failed("the key that signs its records no longer counts".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -432,6 +453,17 @@ mod tests {
             })
             .collect();
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_key_that_no_longer_counts_signs_nothing_until_it_does_again() {
+        let (_, recorder) = recorder();
+        assert!(recorder.halt(true) && !recorder.halt(true));
+        let draft = Draft::log_seal(&recorder.stamp());
+        assert!(!recorder.write(&draft) && recorder.close(None, &draft).is_err());
+        assert!(statements(&recorder).is_empty());
+        assert!(recorder.halt(false));
+        assert!(recorder.write(&draft));
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub trait KeyPlace: Send + Sync + 'static {
 /// Why no key took over, or not everywhere.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateFault {
+    /// The old key could not sign the rotation either.
+    #[error("the key in force no longer counts, so it cannot name another: a new log has to begin with a new key")]
+    Void,
     /// Nothing was signed.
     #[error("the new key cannot be kept, so the old one goes on: {0}")]
     Kept(io::Error),
@@ -80,6 +83,9 @@ impl Rotation {
 
     async fn turn(&self) -> Result<Rotated, RotateFault> {
         let _alone = self.alone.lock().await;
+        if self.recorder.is_halted() {
+            return Err(RotateFault::Void);
+        }
         let new = Signer::generate();
         let (old, key) = (self.recorder.attest_key(), new.public_key());
         self.place.keep(&new, &old).map_err(RotateFault::Kept)?;

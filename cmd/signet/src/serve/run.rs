@@ -8,7 +8,7 @@ use super::build::{self, Built, Common};
 use super::keys::KeyFile;
 use super::lanes::Lanes;
 use super::tree::{self, Tree};
-use super::{Stop, files, folder, index, keys, log, rest};
+use super::{Stop, files, folder, index, keys, log, rest, ring};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Keyring};
 use signet_config::{Config, LineageMode, OnFull};
@@ -16,7 +16,7 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Capture, CaptureWriter, Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression,
+    Capture, CaptureWriter, Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression, Ring,
     Rotation, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
 };
 use signet_provider::HttpProvider;
@@ -53,6 +53,7 @@ struct Process {
     /// Signed records of what is missing from the log.
     gaps: Vec<Arc<Record>>,
     tree: Tree,
+    ring: Option<Arc<Ring>>,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     index: Option<Arc<PgVectorIndex>>,
@@ -122,6 +123,8 @@ fn open(
     let mut opened =
         log::open(&config, (&key_file.known(&signer), accept_gap), &clock, &checkpoints.public_key(), ask)?;
     let mut signer = key_file.in_force(signer, opened.newest(&config.lineage.dir)?.as_deref())?;
+    let ring = ring::open(&config, stores.keyrings.clone())?;
+    ring::may_begin(ring.as_deref(), opened.log.id(), &signer.public_key())?;
     if opened.is_untold() {
         let recorder = build::recorder(&config, &common, opened.log.clone(), signer);
         opened = log::seal(opened, recorder, &config, &clock, &checkpoints)?;
@@ -132,7 +135,14 @@ fn open(
     let gaps = log::announce(opened, &recorder, &key, &checkpoints)?;
     let (health, close, stop): (Arc<Health>, _, _) =
         (Arc::default(), CancellationToken::new(), CancellationToken::new());
-    let parts = tree::Of { config: &config, common: &common, recorder: &recorder, stores: &stores, health: &health };
+    let parts = tree::Of {
+        config: &config,
+        common: &common,
+        recorder: &recorder,
+        stores: &stores,
+        health: &health,
+        ring: &ring,
+    };
     let tree = Tree::start(parts, checkpoints, &services)?;
     Ok(Process {
         config,
@@ -142,6 +152,7 @@ fn open(
         key,
         gaps,
         tree,
+        ring,
         stores,
         redis,
         index,
@@ -163,6 +174,11 @@ impl Process {
         let shipping = self.ship(migrated.clone());
         self.ship_rest(migrated.clone());
         let ticking = self.tick();
+        if let Some(ring) = self.ring.clone() {
+            let degrade = self.config.lineage.on_full == OnFull::Degrade;
+            let then = ring::watch(ring.clone(), self.recorder.clone(), self.health.clone(), degrade);
+            self.services.spawn(ring.run(self.stop.clone(), then));
+        }
         let carrying = tokio::select! {
             started = self.start(&apps, &migrated) => started?,
             () = signalled() => {
@@ -198,6 +214,7 @@ impl Process {
             hosts: admin_hosts(self.config.admin.listen),
             auditors: self.config.lineage.auditor_tokens.clone().into(),
             rotation: self.rotation(),
+            ring: self.ring.clone(),
         };
         let public = bound(self.config.server.listen, "server.listen")?;
         let private = bound(self.config.admin.listen, "admin.listen")?;

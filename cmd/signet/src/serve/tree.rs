@@ -10,8 +10,8 @@ use signet_http::Health;
 use signet_lineage::tlog::NoteKey;
 use signet_lineage::{KeySet, Signer};
 use signet_pipeline::{
-    Anchor, Anchoring, Cadence, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, Recorder, Shown, StoreAnchor,
-    TreeFiles, TreeParts, TreeView,
+    Anchor, Anchoring, Cadence, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, Recorder, Ring, Shown,
+    StoreAnchor, TreeFiles, TreeParts, TreeView,
 };
 use signet_provider::{HttpProvider, ProviderConfig, Timeouts};
 use signet_spool::Disk;
@@ -34,6 +34,7 @@ pub(crate) struct Of<'a> {
     pub(crate) recorder: &'a Arc<Recorder>,
     pub(crate) stores: &'a Stores,
     pub(crate) health: &'a Arc<Health>,
+    pub(crate) ring: &'a Option<Arc<Ring>>,
 }
 
 /// The running parts.
@@ -48,7 +49,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn start(of: Of<'_>, signer: Signer, services: &Handle) -> Result<Self> {
-        let Of { config, common, recorder, stores, health } = of;
+        let Of { config, common, recorder, stores, health, ring } = of;
         let log = recorder.log().clone();
         let name = format!("{}/{}", config.lineage.origin, log.id());
         let note_key =
@@ -62,6 +63,7 @@ impl Tree {
             store: stores.trees.clone(),
             key: note_key.clone(),
             signer,
+            ring: ring.clone(),
             cadence: Cadence { every: config.lineage.checkpoint_every, leaves: config.lineage.checkpoint_every_leaves },
             clock: common.clock.clone(),
             metrics: common.metrics.clone(),
@@ -73,7 +75,7 @@ impl Tree {
             files: files.clone(),
             records: stores.records.clone(),
             store: stores.trees.clone(),
-            keys: keys(config, recorder.clone(), note_key),
+            keys: keys(config, recorder.clone(), note_key, ring.clone()),
             services: services.clone(),
         });
         let mut anchors = anchors(config)?;
@@ -116,12 +118,19 @@ impl Drop for Tree {
     }
 }
 
-/// The keys of records in PEM, those of the past too, and that of checkpoints as a verifier key: what `verify --key` takes.
-fn keys(config: &Config, recorder: Arc<Recorder>, checkpoints: NoteKey) -> Box<dyn Fn() -> String + Send + Sync> {
+/// The keys of records in PEM, those of the past too, that of checkpoints as a verifier key, and what the keyring revokes: what
+/// `verify --key` takes.
+fn keys(
+    config: &Config,
+    recorder: Arc<Recorder>,
+    checkpoints: NoteKey,
+    ring: Option<Arc<Ring>>,
+) -> Box<dyn Fn() -> String + Send + Sync> {
     let before = KeyFile::of(config).old();
     Box::new(move || {
         let keys = KeySet::new(before.iter().copied().chain(recorder.attest_keys()));
-        format!("{}{checkpoints}\n", keys.map(|keys| keys.to_string()).unwrap_or_default())
+        let ring = ring.as_ref().map(|ring| ring.pinned_text(recorder.log().id())).unwrap_or_default();
+        format!("{}{checkpoints}\n{ring}", keys.map(|keys| keys.to_string()).unwrap_or_default())
     })
 }
 

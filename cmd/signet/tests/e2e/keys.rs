@@ -18,13 +18,13 @@ fn rotate(gateway: &Gateway) -> Output {
 }
 
 #[track_caller]
-fn rotated(gateway: &Gateway) -> Value {
+pub(crate) fn rotated(gateway: &Gateway) -> Value {
     let out = rotate(gateway);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).expect("JSON")
 }
 
-fn shipped(gateway: &Gateway) {
+pub(crate) fn shipped(gateway: &Gateway) {
     eventually("shipping", || {
         let log = &gateway.status()["log"];
         (log["shipped_seq"] == log["next_seq"]).then_some(())
@@ -201,61 +201,6 @@ fn a_revoked_key_counts_below_the_place_that_was_good_and_not_behind() {
     fs::write(&file, format!("{pinned}revoked {old} {log} {seq}\n")).expect("a file");
     let (code, said) = keeper.verify(&["--data", data]);
     assert_eq!(code, 18, "a rotation behind the place names no heir: {said}");
-}
-
-#[test]
-fn a_keyring_that_enough_roots_signed_stands_in_for_pinned_keys() {
-    let mock = mock();
-    let gateway = Setup::on(&mock).start();
-    gateway.chat(&chat("What is a neap tide?"), &[]);
-    let turn = rotated(&gateway);
-    gateway.chat(&chat("What is an ebb?"), &[]);
-    let folder = gateway.stop();
-    let data = folder.path.to_str().expect("a plain name");
-    let offline = TempDir::new().expect("a folder");
-    let place = |name: &str| offline.path().join(name).to_str().expect("a plain name").to_owned();
-    let keys: Vec<_> = (0..3).map(|_| Signer::generate()).collect();
-    for (at, key) in keys.iter().enumerate() {
-        place_key(&offline.path().join(format!("root{at}")), key);
-    }
-    let public: String = keys.iter().map(|key| key.public_key().to_pem()).collect();
-    fs::write(place("roots.pem"), public).expect("a file");
-    let run = |arguments: &[&str]| {
-        let out = signet(&[&["lineage"], arguments].concat()).output().expect("it runs");
-        (out.status.code(), String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
-    };
-    let two = format!("{}:2", place("roots.pem"));
-    let (ring, verify) =
-        (place("ring"), |root: &str, ring: &str| run(&["verify", "--data", data, "--keyring", ring, "--root", root]));
-    let make = |version: &str, revoked: &[&str]| {
-        let (code, drafted) =
-            run(&[&["keys", "keyring", "draft", "--data", data, "--version", version], revoked].concat());
-        assert_eq!(code, Some(0), "{drafted}");
-        fs::write(&ring, drafted).expect("a file");
-        for root in ["root0", "root2"] {
-            let (code, said) = run(&["keys", "keyring", "sign", &ring, "--root-key", &place(root)]);
-            assert!(code == Some(0) && said.contains(&format!("keyring version {version}")), "{said}");
-        }
-    };
-    make("1", &[]);
-    let (code, said) = verify(&two, &ring);
-    assert_eq!(code, Some(0), "{said}");
-    let (code, said) = run(&["keys", "keyring", "check", &ring, "--root", &two]);
-    let old = turn["old_key"].as_str().expect("an id");
-    let from = turn["seq"].as_u64().expect("a seq") + 1;
-    assert!(code == Some(0) && said.contains(&format!("attest {old} from 0 retired at {from}")), "{said}");
-    // Two of three are not all of them, and what is not signed is not believed at all.
-    let (code, said) = verify(&place("roots.pem"), &ring);
-    assert!(code == Some(1) && said.contains("signed by 2 of the 3 roots"), "{said}");
-    let inside = folder.path.join("ring");
-    fs::copy(&ring, &inside).expect("copied");
-    assert_eq!(verify(&two, inside.to_str().expect("a plain name")).0, Some(64));
-    assert_eq!(run(&["verify", "--data", data, "--keyring", &ring]).0, Some(64), "a keyring proves nothing by itself");
-
-    make("2", &["--revoke", &format!("{}:{}", turn["new_key"].as_str().expect("an id"), from)]);
-    let (code, said) = verify(&two, &ring);
-    assert_eq!(code, Some(19), "{said}");
-    assert!(said.contains("REVOKED_KEY") && !said.contains(&format!("seq {} ", from - 1)), "{said}");
 }
 
 #[test]

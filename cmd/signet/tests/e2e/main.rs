@@ -22,6 +22,7 @@ mod headers;
 mod hostile;
 mod judge;
 mod keeper;
+mod keyring;
 mod keys;
 mod large;
 mod limits;

@@ -5,6 +5,7 @@ mod contract;
 mod entries;
 mod gaps;
 mod judged;
+mod keyrings;
 mod keys;
 mod labels;
 mod notices;

@@ -6,6 +6,7 @@
 use super::super::out::say;
 use super::key_list;
 use super::source::Source;
+use crate::commands::admin::AdminArgs;
 use crate::exit;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
@@ -22,6 +23,8 @@ pub(super) enum KeyringOrder {
     Sign(SignArgs),
     /// Say what a keyring holds, if enough roots signed it.
     Check(CheckArgs),
+    /// Give a signed keyring to a running gateway, and through its store to all replicas, which take it within seconds.
+    Publish(PublishArgs),
 }
 
 #[derive(Args)]
@@ -48,6 +51,13 @@ pub(super) struct SignArgs {
 }
 
 #[derive(Args)]
+pub(super) struct PublishArgs {
+    file: PathBuf,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Args)]
 pub(super) struct CheckArgs {
     file: PathBuf,
     /// The roots' public keys in PEM, and how many of them must have signed; all of them if no number is given.
@@ -60,8 +70,18 @@ pub(super) fn run(order: &KeyringOrder) -> Result<u8> {
         KeyringOrder::Draft(args) => say(&String::from_utf8(draft(args)?)?),
         KeyringOrder::Sign(args) => sign(args)?,
         KeyringOrder::Check(args) => say(&text(&Keyring::open(&read(&args.file)?, &roots(&args.root)?)?)),
+        KeyringOrder::Publish(args) => publish(args)?,
     }
     Ok(exit::OK)
+}
+
+fn publish(args: &PublishArgs) -> Result<()> {
+    let (status, body) = args.admin.ask("POST", "/admin/v1/lineage/keyring", &read(&args.file)?)?;
+    if status != 200 {
+        bail!("the gateway says {status}: {}", body.trim());
+    }
+    say(&format!("{body}\n"));
+    Ok(())
 }
 
 fn draft(args: &DraftArgs) -> Result<Vec<u8>> {
