@@ -61,6 +61,7 @@ pub use rest::{Rest, RestFault, forked_at, ship_rest};
 pub use rotate::{KeyPlace, RotateFault, Rotated, Rotation};
 pub use sample::{LabelFollower, Labeller, Sampler, Sampling};
 pub use ship::{Hole, Regression, ShipEnd, Shipper};
+pub use signing::CheckpointKeys;
 pub use tree::{TreeParts, TreeView, ViewFault};
 pub use tree_files::{PersistedFault, TreeFiles};
 pub use withdraw::Follower;

@@ -191,32 +191,32 @@ impl Recorder {
         self.signing.all()
     }
 
-    /// Writes the record with which `new` takes over: the key before signs it, and `new` all that follows. Waits until it is
-    /// on the disk, whatever the mode. Rotations must not overlap, and the log must be able to sign one record alone: one in
-    /// memory is not.
+    /// Writes the record with which `new` takes over from `old`. If they sign records, `old` signs this one and `new` all that
+    /// follow. Rotations must not overlap, and the log must be able to sign one record alone: one in memory is not.
     ///
     /// # Errors
-    /// The log takes nothing, and the old key goes on; or the disk fails or hangs, and then `new` signs.
-    pub(crate) async fn rotate(&self, new: Signer) -> Result<Arc<Record>, Fault> {
-        let new = Arc::new(new);
+    /// The log takes nothing, and the old key goes on.
+    pub(crate) fn rotate(&self, key_use: KeyUse, old: PublicKey, new: &Arc<Signer>) -> Result<Arc<Record>, Fault> {
         let name = format!("{}/{}", self.voice.origin, self.log.id());
-        let rotation = KeyRotation { key_use: KeyUse::Attest, old: Some(self.attest_key()), new: &new };
+        let rotation = KeyRotation { key_use, old: Some(old), new };
         let draft = Draft::key_rotate(&self.stamp(), &name, &rotation);
+        let mut sealed = false;
         let written = self.log.close_alone(Some(Opened::control(draft.id)), &mut |position| {
             let record = draft.seal(position, &self.signing.at(position.seq));
-            self.signing.behind(position.seq, Arc::clone(&new));
+            sealed = key_use == KeyUse::Attest;
+            if sealed {
+                self.signing.behind(position.seq, Arc::clone(new));
+            }
             record
         });
-        let record = match written {
-            Ok(written) => written.record,
-            Err(fault) => {
+        written.map(|written| written.record).map_err(|fault| {
+            // One before it may still wait for its first record.
+            if sealed {
                 self.signing.withdraw();
-                tracing::error!(%fault, "the rotation of the signing key was not written");
-                return Err(Fault::LineageUnavailable);
             }
-        };
-        self.synced().await?;
-        Ok(record)
+            tracing::error!(%fault, "the rotation of a key was not written");
+            Fault::LineageUnavailable
+        })
     }
 
     /// Waits until the requests opened so far would be known after a power cut, where the mode promises that.
@@ -254,7 +254,11 @@ impl Recorder {
         self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await
     }
 
-    async fn synced(&self) -> Result<(), Fault> {
+    /// Waits until the records written so far are on the disk, whatever the mode.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where the disk fails or hangs.
+    pub(crate) async fn synced(&self) -> Result<(), Fault> {
         let mark = self.log.mark();
         self.settle(poll_fn(|cx| self.log.poll_synced(mark, cx))).await
     }

@@ -33,13 +33,23 @@ pub(crate) fn signer(config: &Config) -> Result<Signer> {
     Signer::from_pkcs8(&bytes).context("the lineage key is not an Ed25519 key in PKCS#8 form")
 }
 
-/// Where the key that signs records is: the file itself, its successor in `.next` while a rotation is under way, and its
+/// Where a key of the log is: the file itself, its successor in `.next` while a rotation is under way, and its
 /// predecessors in `.old-<key id>`.
 pub(crate) struct KeyFile(PathBuf);
 
 impl KeyFile {
     pub(crate) fn of(config: &Config) -> Self {
         Self(config.lineage.key_file.clone().unwrap_or_else(|| config.data_dir.join("lineage.key")))
+    }
+
+    pub(crate) fn of_checkpoints(config: &Config) -> Self {
+        Self(
+            config
+                .lineage
+                .checkpoint_key_file
+                .clone()
+                .unwrap_or_else(|| config.data_dir.join("lineage-checkpoint.key")),
+        )
     }
 
     pub(crate) const fn at(path: PathBuf) -> Self {
@@ -91,6 +101,24 @@ impl KeyFile {
             signer.public_key().key_id_text(),
             hex(&wanted.unwrap_or_default())
         )))
+    }
+}
+
+impl KeyFile {
+    /// The checkpoint key that the log goes on with: a rotation that was killed behind its record, as `rotated_to` tells, is
+    /// brought to its end.
+    pub(crate) fn brought_to_its_end(
+        &self,
+        signer: Signer,
+        rotated_to: impl FnOnce(&PublicKey) -> Result<bool, Stop>,
+    ) -> Result<Signer, Stop> {
+        let Some(next) = self.next() else { return Ok(signer) };
+        if !rotated_to(&next.public_key())? {
+            return Ok(signer);
+        }
+        tracing::warn!(file = %self.0.display(), "a rotation of the checkpoint key is brought to its end");
+        self.install().with_context(|| format!("putting the new key in {}", self.0.display()))?;
+        Ok(next)
     }
 }
 

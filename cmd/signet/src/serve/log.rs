@@ -63,6 +63,23 @@ impl OpenLog {
         Ok(newest.is_some_and(|last| Columns::read(&last.payload).is_ok_and(|columns| columns.kind == Kind::LogSeal)))
     }
 
+    /// Whether a record in the folder `dir` of a log that is taken up lets `key` sign its checkpoints.
+    pub(crate) fn has_rotated_to(&self, dir: &Path, key: &PublicKey) -> Result<bool, Stop> {
+        if self.found.as_ref().is_none_or(|found| found.fresh) {
+            return Ok(false);
+        }
+        let facts =
+            ["\"kind\":\"key_rotate\"".to_owned(), format!("\"new_key\":\"{}\"", super::keys::hex(key.as_bytes()))];
+        let mut rotated = false;
+        let read = signet_spool::read_records(dir, 0, |record| {
+            rotated |=
+                std::str::from_utf8(&record.payload).is_ok_and(|text| facts.iter().all(|fact| text.contains(fact)));
+            if rotated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        read.map_err(|fault| anyhow!(fault).context("reading the lineage log"))?;
+        Ok(rotated)
+    }
+
     /// The last record that is left of a log that is taken up; `dir` is its folder.
     pub(crate) fn newest(&self, dir: &Path) -> Result<Option<Arc<Record>>, Stop> {
         let Some(found) = self.found.as_ref().filter(|found| !found.fresh) else { return Ok(None) };
@@ -84,7 +101,7 @@ pub(crate) fn open(
     config: &Config,
     (keys, accept_gap): (&[PublicKey], bool),
     clock: &Arc<dyn Clock>,
-    checkpoint_key: &PublicKey,
+    checkpoint_keys: &[PublicKey],
     stored: impl Fn(LogId) -> Option<Stored>,
 ) -> Result<OpenLog, Stop> {
     if config.lineage.mode == LineageMode::Memory {
@@ -97,7 +114,7 @@ pub(crate) fn open(
     let known = Spool::peek(&spool).map_err(|fault| anyhow!(fault).context("opening the lineage log"))?;
     let stored = known.and_then(stored);
     let files = TreeFiles::new(Arc::new(Disk::new(&config.lineage.dir)));
-    let signed = known.map(|log| files.persisted(log, checkpoint_key)).transpose();
+    let signed = known.map(|log| files.persisted(log, checkpoint_keys)).transpose();
     let signed = signed.map_err(|fault| anyhow!(fault).context("opening the lineage log"))?.flatten();
     spool.published = signed.map(|(head, _)| head);
     let published = spool.published.is_some();

@@ -16,8 +16,9 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Capture, CaptureWriter, Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression, Ring,
-    Rotation, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
+    Capture, CaptureWriter, Carrier, CheckpointKeys, Follower, KeyPlace, LabelFollower, Outbox, QuestionDraw, Recorder,
+    Refill, Regression, Ring, Rotation, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log,
+    sweep_captures,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -53,6 +54,7 @@ struct Process {
     /// Signed records of what is missing from the log.
     gaps: Vec<Arc<Record>>,
     tree: Tree,
+    checkpoints: Arc<CheckpointKeys>,
     ring: Option<Arc<Ring>>,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
@@ -111,6 +113,7 @@ fn open(
     let signer = keys::signer(&config)?;
     let key_file = KeyFile::of(&config);
     let checkpoints = keys::checkpoint_signer(&config)?;
+    let checkpoint_file = KeyFile::of_checkpoints(&config);
     let (stores, redis, index) = {
         let _inside = services.enter();
         (
@@ -120,9 +123,11 @@ fn open(
         )
     };
     let ask = |log| services.block_on(stored(&stores, log));
-    let mut opened =
-        log::open(&config, (&key_file.known(&signer), accept_gap), &clock, &checkpoints.public_key(), ask)?;
-    let mut signer = key_file.in_force(signer, opened.newest(&config.lineage.dir)?.as_deref())?;
+    let known = (key_file.known(&signer), checkpoint_file.known(&checkpoints));
+    let mut opened = log::open(&config, (&known.0, accept_gap), &clock, &known.1, ask)?;
+    let dir = &config.lineage.dir;
+    let checkpoints = checkpoint_file.brought_to_its_end(checkpoints, |key| opened.has_rotated_to(dir, key))?;
+    let mut signer = key_file.in_force(signer, opened.newest(dir)?.as_deref())?;
     let ring = ring::open(&config, stores.keyrings.clone())?;
     ring::may_begin(ring.as_deref(), opened.log.id(), &signer.public_key())?;
     if opened.is_untold() {
@@ -143,7 +148,8 @@ fn open(
         health: &health,
         ring: &ring,
     };
-    let tree = Tree::start(parts, checkpoints, &services)?;
+    let checkpoints = Arc::new(CheckpointKeys::new(checkpoints, checkpoint_file.old()));
+    let tree = Tree::start(parts, checkpoints.clone(), &services)?;
     Ok(Process {
         config,
         common,
@@ -152,6 +158,7 @@ fn open(
         key,
         gaps,
         tree,
+        checkpoints,
         ring,
         stores,
         redis,
@@ -231,11 +238,12 @@ impl Process {
         Ok(Bound { public: public_at, private: private_at, serving })
     }
 
-    /// Rotates the key that signs records. A log in memory begins anew with each process, and with it any key.
+    /// Rotates the log's keys. A log in memory begins anew with each process, and with it any key.
     fn rotation(&self) -> Option<Arc<Rotation>> {
         let place = Box::new(KeyFile::of(&self.config));
         let kept = self.config.lineage.mode != LineageMode::Memory;
-        kept.then(|| Arc::new(Rotation::new(self.recorder.clone(), place)))
+        let notes: (_, Box<dyn KeyPlace>) = (self.checkpoints.clone(), Box::new(KeyFile::of_checkpoints(&self.config)));
+        kept.then(|| Arc::new(Rotation::new(self.recorder.clone(), place, notes)))
     }
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.

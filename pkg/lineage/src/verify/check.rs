@@ -44,6 +44,10 @@ impl Trust {
         self.ring.as_ref().map_or(KeyVerdict::Good, |ring| ring.judge(log, key_use, key_id, at))
     }
 
+    pub(super) fn knows(&self, key: &[u8; 32]) -> bool {
+        self.keys.iter().any(|(_, known)| known.as_bytes() == key)
+    }
+
     /// Whether the leaf alone proves the record, by the tree head that an earlier run ended with. The first record names
     /// the log's key, and is always looked at as a whole.
     fn is_settled(&self, r: &Record) -> bool {

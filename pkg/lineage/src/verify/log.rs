@@ -12,6 +12,8 @@ use signet_types::{LogId, TenantId};
 pub(super) struct Log {
     pub(super) id: LogId,
     pub(super) row: Option<LogRow>,
+    /// The key in its row is pinned.
+    pub(super) row_pinned: bool,
     next_seq: u64,
     /// Leaves in the order of their seqs; while none is missing, the tree over them.
     pub(super) nodes: Nodes,
@@ -37,7 +39,7 @@ pub(super) struct Log {
     pub(super) pruned: u64,
     pub(super) unindexed: u64,
     sealed: bool,
-    epoch: u32,
+    pub(super) epoch: u32,
     pub(super) losses: Vec<Loss>,
     /// The head that was last found to fit.
     fits: Option<TreeHead>,
@@ -100,6 +102,7 @@ impl Log {
         Self {
             id,
             row: None,
+            row_pinned: false,
             next_seq: 0,
             nodes: Nodes::default(),
             whole: None,
@@ -126,8 +129,10 @@ impl Log {
         }
     }
 
-    pub(super) fn known_as(&mut self, row: LogRow) {
+    /// `pinned`: the key that the row names is.
+    pub(super) fn known_as(&mut self, row: LogRow, pinned: bool) {
         self.row = Some(row);
+        self.row_pinned = pinned;
     }
 
     pub(super) fn size(&self) -> u64 {

@@ -146,7 +146,8 @@ impl Verifier {
     /// A log that the database knows; it says how many records it stored. Of a database in use it is to be read before
     /// the records are.
     pub fn log(&mut self, row: LogRow) {
-        log_of(&mut self.logs, row.log).known_as(row);
+        let pinned = self.trust.knows(&row.attest_key);
+        log_of(&mut self.logs, row.log).known_as(row, pinned);
     }
 
     /// The next record, and the index columns stored with it.
