@@ -36,5 +36,5 @@ pub use position::{Position, TreeHead};
 pub use receipt::{Receipt, ReceiptFault};
 pub use record::{Leaf, Record};
 pub use statement::{NO_COMMITMENT, PREDICATE_TYPE, Prepared, STATEMENT_TYPE};
-pub use tenant_key::{CommitmentHasher, CommitmentKey, Opening, OpeningFault, TenantKey};
+pub use tenant_key::{CommitmentHasher, CommitmentKey, Opening, OpeningFault, PROVIDER_REQUEST_ID, TenantKey};
 pub use tree::{Tree, TreeStateFault, root_of};

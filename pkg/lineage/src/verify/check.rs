@@ -154,7 +154,7 @@ pub(super) fn takes_over(name: &str, usage: Usage, old: Option<&[u8; 32]>, new: 
     point.is_some_and(|key| key.verify_strict(text.as_bytes(), &Signature::from_bytes(proof)).is_ok())
 }
 
-/// Differences that leave the proof whole: copies of signed facts in columns.
+/// What leaves the proof whole: copies of signed facts in columns that differ, and an answer by somebody who was not asked last.
 fn compare(r: &Record, stored: &Stored, leaf: &[u8; 32], facts: &Facts, findings: &mut Vec<(Code, String)>) {
     if stored.leaf_hash.is_some_and(|stored| stored != *leaf) {
         findings.push((Code::BadLeaf, "the stored leaf hash is not the record's".to_owned()));
@@ -163,6 +163,7 @@ fn compare(r: &Record, stored: &Stored, leaf: &[u8; 32], facts: &Facts, findings
     differs.extend((r.epoch != facts.epoch).then_some("epoch"));
     differs.extend((r.id != facts.id()).then_some("id"));
     differs.extend(stored.columns.iter().flat_map(|stored| differing(stored, &facts.columns)));
+    findings.extend(facts.broken.map(|what| (Code::LineageBroken, what.to_owned())));
     if !differs.is_empty() {
         findings.push((Code::IndexMismatch, format!("not as signed: {}", differs.join(", "))));
     }

@@ -11,6 +11,7 @@ mod reconcile;
 mod sealed;
 mod show;
 mod source;
+mod tenants;
 mod verify;
 
 pub(super) use source::{Seen, Source, each_stored};

@@ -7,6 +7,7 @@ use super::keyring::{root_file, roots};
 use super::reconcile::Usage;
 use super::sealed::Sealed;
 use super::source::{Seen, Source, ahead, each_stored};
+use super::tenants::tenant_keys;
 use crate::exit;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -45,7 +46,8 @@ pub(crate) struct VerifyArgs {
     /// Fail where nothing pins the end of a log.
     #[arg(long)]
     require_anchor: bool,
-    /// What a provider says it did, as CSV with the columns provider, model, day, requests, input_tokens, output_tokens.
+    /// What a provider says it did, as CSV with the columns provider, model, day, requests, input_tokens, output_tokens
+    /// and, if it has them, request_id.
     #[arg(long, value_name = "CSV")]
     reconcile: Option<PathBuf>,
 }
@@ -76,7 +78,11 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
     let aside = look(args, &mut verifier, usage.as_mut(), &mut sealed)?;
     let unsealed = sealed.compare(args.export.is_none().then_some(&args.source), &mut verifier);
     if let Some(usage) = usage {
-        for (missing, line) in usage.differences() {
+        let strangers = match tenant_keys(&args.source, &usage)? {
+            Some(keys) => usage.strangers(&keys),
+            None => Vec::new(),
+        };
+        for (missing, line) in usage.differences().into_iter().chain(strangers) {
             say(&format!("reconcile: {line}\n"));
             if missing {
                 verifier.finding(Code::Gap, format!("a provider counts requests that have no record: {line}"));
