@@ -38,6 +38,7 @@ mod recovery;
 mod redis;
 mod regression;
 mod replay;
+mod second;
 mod semantic;
 mod stack;
 mod streams;
