@@ -4,13 +4,14 @@ use super::{Stop, folder};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use signet_cache::KeyStore;
-use signet_config::Config;
+use signet_config::{Config, LineageMode};
 use signet_lineage::{KeyUse, Kind, PublicKey, Record, Signer};
-use signet_pipeline::KeyPlace;
+use signet_pipeline::{CheckpointKeys, KeyPlace, Recorder, Rotation};
 use signet_types::Secret;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Between the name of a key file and the id of a predecessor.
@@ -172,6 +173,17 @@ fn successor(record: &Record) -> Option<PublicKey> {
     let said = serde_json::from_slice::<Statement>(&record.payload).ok()?.predicate;
     let attests = said.kind == Kind::KeyRotate && said.control.usage.as_deref() == Some(KeyUse::Attest.as_str());
     PublicKey::from_hex(&said.control.new_key.filter(|_| attests)?)
+}
+
+/// Rotates the log's keys. A log in memory begins anew with each process, and with it any key.
+pub(crate) fn rotation(
+    config: &Config,
+    recorder: &Arc<Recorder>,
+    checkpoints: &Arc<CheckpointKeys>,
+) -> Option<Arc<Rotation>> {
+    let notes: (_, Box<dyn KeyPlace>) = (checkpoints.clone(), Box::new(KeyFile::of_checkpoints(config)));
+    let kept = config.lineage.mode != LineageMode::Memory;
+    kept.then(|| Arc::new(Rotation::new(recorder.clone(), Box::new(KeyFile::of(config)), notes)))
 }
 
 /// The key that signs checkpoints: the configured file, or one made where no checkpoint was signed yet.

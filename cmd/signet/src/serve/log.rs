@@ -6,9 +6,10 @@ use signet_config::{Config, LineageMode};
 use signet_lineage::{
     Columns, Draft, KeyRotation, KeyUse, Kind, LOST_BY_DATABASE, OpenFacts, PublicKey, Record, Recovery, Signer,
 };
-use signet_pipeline::{Recorder, TreeFiles};
+use signet_pipeline::{Recorder, Regression, TreeFiles};
 use signet_spool::{Config as SpoolConfig, Disk, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
 use signet_types::{Clock, LogId};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -277,5 +278,26 @@ fn write(recorder: &Recorder, opened: Option<Opened>, draft: &Draft) -> Result<(
         Ok(())
     } else {
         Err(anyhow!("the first records of the lineage log cannot be written").into())
+    }
+}
+
+/// What `/readyz` says of records that nobody declared missing.
+pub(crate) fn undeclared((from, to): (u64, u64)) -> String {
+    format!(
+        "records {from} to {to} are missing from the lineage log and no signed record says so: nothing behind them reaches \
+         the database. Restore the log's files, or restart: a start signs a gap record for what it cannot read"
+    )
+}
+
+/// What it says of records that the database lost.
+pub(crate) fn regressed(lost: &Regression) -> String {
+    let what = format!("the database lost records {} to {}, which it had confirmed", lost.first_seq, lost.last_seq);
+    if lost.gone {
+        format!(
+            "{what}, and the lineage log does not hold all of them any more: nothing reaches the database. Restore a newer \
+             copy of the database, or restart: a start signs a gap record, and verify says DB_REGRESSION from then on"
+        )
+    } else {
+        format!("{what}; they are shipped again from the lineage log")
     }
 }

@@ -3,7 +3,7 @@
 use super::Stop;
 use super::folder;
 use anyhow::{Context, anyhow};
-use signet_config::Config;
+use signet_config::{Config, OnFull};
 use signet_http::Health;
 use signet_lineage::verify::RootPolicy;
 use signet_lineage::{KeySet, KeyUse, KeyringStore, PublicKey};
@@ -64,7 +64,7 @@ pub(crate) fn watch(
     ring: Arc<Ring>,
     recorder: Arc<Recorder>,
     health: Arc<Health>,
-    degrade: bool,
+    on_full: OnFull,
 ) -> impl Fn(&[RingFault]) + Send {
     move |faults| {
         let log = recorder.log().id();
@@ -77,7 +77,7 @@ pub(crate) fn watch(
         if recorder.halt(void.is_some()) {
             tracing::error!(why = void.as_deref().unwrap_or("it counts again"), "the key that signs records");
         }
-        if degrade {
+        if on_full == OnFull::Degrade {
             health.note("lineage_key", void);
         } else {
             health.block("lineage_key", void);

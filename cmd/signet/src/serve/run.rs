@@ -16,9 +16,8 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Capture, CaptureWriter, Carrier, CheckpointKeys, Follower, KeyPlace, LabelFollower, Outbox, QuestionDraw, Recorder,
-    Refill, Regression, Ring, Rotation, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log,
-    sweep_captures,
+    Capture, CaptureWriter, Carrier, CheckpointKeys, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill,
+    Ring, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -182,8 +181,8 @@ impl Process {
         self.ship_rest(migrated.clone());
         let ticking = self.tick();
         if let Some(ring) = self.ring.clone() {
-            let degrade = self.config.lineage.on_full == OnFull::Degrade;
-            let then = ring::watch(ring.clone(), self.recorder.clone(), self.health.clone(), degrade);
+            let then =
+                ring::watch(ring.clone(), self.recorder.clone(), self.health.clone(), self.config.lineage.on_full);
             self.services.spawn(ring.run(self.stop.clone(), then));
         }
         let carrying = tokio::select! {
@@ -220,7 +219,7 @@ impl Process {
             token: Arc::new(keys::admin_token(&self.config)?),
             hosts: admin_hosts(self.config.admin.listen),
             auditors: self.config.lineage.auditor_tokens.clone().into(),
-            rotation: self.rotation(),
+            rotation: keys::rotation(&self.config, &self.recorder, &self.checkpoints),
             ring: self.ring.clone(),
         };
         let public = bound(self.config.server.listen, "server.listen")?;
@@ -236,14 +235,6 @@ impl Process {
         let private = signet_http::serve(private, vec![lane], None, self.close.clone(), grace);
         let serving = vec![tokio::spawn(public), tokio::spawn(private)];
         Ok(Bound { public: public_at, private: private_at, serving })
-    }
-
-    /// Rotates the log's keys. A log in memory begins anew with each process, and with it any key.
-    fn rotation(&self) -> Option<Arc<Rotation>> {
-        let place = Box::new(KeyFile::of(&self.config));
-        let kept = self.config.lineage.mode != LineageMode::Memory;
-        let notes: (_, Box<dyn KeyPlace>) = (self.checkpoints.clone(), Box::new(KeyFile::of_checkpoints(&self.config)));
-        kept.then(|| Arc::new(Rotation::new(self.recorder.clone(), place, notes)))
     }
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
@@ -452,14 +443,14 @@ impl Process {
             self.gaps.clone(),
             move |hole| {
                 metrics.undeclared(hole.map_or(0, |(from, to)| to - from + 1));
-                health.block("lineage_gap", hole.map(undeclared));
+                health.block("lineage_gap", hole.map(log::undeclared));
             },
         );
         let (health, metrics) = (self.health.clone(), self.common.metrics.clone());
         let shipper = shipper.watched(move |lost| {
             metrics.regressed(lost.map_or(0, |lost| lost.last_seq - lost.first_seq + 1));
             let gone = lost.is_some_and(|lost| lost.gone);
-            let why = lost.as_ref().map(regressed);
+            let why = lost.as_ref().map(log::regressed);
             health.note("db_regression", why.clone().filter(|_| !gone));
             health.block("db_regression", why.filter(|_| gone));
         });
@@ -543,25 +534,6 @@ impl Process {
             index.close().await;
         }
         Ok(synced?)
-    }
-}
-
-fn undeclared((from, to): (u64, u64)) -> String {
-    format!(
-        "records {from} to {to} are missing from the lineage log and no signed record says so: nothing behind them reaches \
-         the database. Restore the log's files, or restart: a start signs a gap record for what it cannot read"
-    )
-}
-
-fn regressed(lost: &Regression) -> String {
-    let what = format!("the database lost records {} to {}, which it had confirmed", lost.first_seq, lost.last_seq);
-    if lost.gone {
-        format!(
-            "{what}, and the lineage log does not hold all of them any more: nothing reaches the database. Restore a newer \
-             copy of the database, or restart: a start signs a gap record, and verify says DB_REGRESSION from then on"
-        )
-    } else {
-        format!("{what}; they are shipped again from the lineage log")
     }
 }
 
