@@ -413,6 +413,9 @@ fn lineage(mut section: Section<'_>) -> Lineage {
         retain_bytes: section.number("retain_bytes", 2_147_483_648, 0..=PIB),
         key_file: key_file(&mut section, "key_file"),
         checkpoint_key_file: key_file(&mut section, "checkpoint_key_file"),
+        root_file: key_file(&mut section, "root_file"),
+        root_threshold: usize::try_from(section.number("root_threshold", 0, 0..=1000)).ok().filter(|k| *k > 0),
+        keyring_file: key_file(&mut section, "keyring_file"),
         checkpoint_every: Duration::from_secs(section.number("checkpoint_every_s", 1, 1..=3600)),
         checkpoint_every_leaves: section.number("checkpoint_every_leaves", 4096, 1..=1_000_000),
         anchors: section.list("anchor").into_iter().filter_map(anchor).collect(),
@@ -425,6 +428,9 @@ fn lineage(mut section: Section<'_>) -> Lineage {
     };
     if lineage.key_file.is_some() && lineage.key_file == lineage.checkpoint_key_file {
         section.fault("checkpoint_key_file", "is the key that signs records too: who has one must not have both");
+    }
+    if lineage.root_file.is_none() && (lineage.keyring_file.is_some() || lineage.root_threshold.is_some()) {
+        section.fault("root_file", "has to name the roots that sign keyrings");
     }
     let origin = &lineage.origin;
     if origin.len() > 255 || !origin.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'+' | b';')) {

@@ -60,7 +60,7 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          cache.persist=true cache.ttl_max_s=604800 cache.ttl_s=3600 cache.volatile_ttl_s=60 limits.ip_burst=100 limits.ip_rps=50 \
          lineage.anchor_every_s=10 lineage.capture_days=30 lineage.capture_max_bytes=1048576 lineage.checkpoint_every_leaves=4096 lineage.checkpoint_every_s=1 lineage.dir=lineage \
          lineage.mode=spool lineage.on_full=reject lineage.origin=localhost/signet lineage.public=false \
-         lineage.retain_bytes=2147483648 lineage.spool_max_bytes=17179869184 provider.0.api_key=not set \
+         lineage.retain_bytes=2147483648 lineage.root_threshold=0 lineage.spool_max_bytes=17179869184 provider.0.api_key=not set \
          provider.0.api_key_env=OPENAI_API_KEY provider.0.base_url=https://api.openai.com/v1 \
          provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \
@@ -286,6 +286,8 @@ fn values_that_contradict_each_other_are_faults() {
         ("[lineage]\norigin = 'a b'", "lineage.origin: is not a name"),
         ("[lineage]\norigin = 'a;b'", "lineage.origin: is not a name"),
         ("[lineage]\nkey_file = 'a'\ncheckpoint_key_file = 'a'", "lineage.checkpoint_key_file: is the key that signs"),
+        ("[lineage]\nkeyring_file = 'a'", "lineage.root_file: has to name"),
+        ("[lineage]\nroot_threshold = 2", "lineage.root_file: has to name"),
         ("[[lineage.anchor]]\nfile = 'a'\nurl = 'http://a'", "lineage.anchor.0.file: an anchor is either"),
         ("[[lineage.anchor]]\n", "lineage.anchor.0.file: an anchor is either"),
         ("[[lineage.anchor]]\nurl = 'ftp://a'", "lineage.anchor.0.url: is not an http"),

@@ -252,6 +252,12 @@ pub struct Lineage {
     pub key_file: Option<PathBuf>,
     /// The Ed25519 key of checkpoints. None: generated into the data folder.
     pub checkpoint_key_file: Option<PathBuf>,
+    /// The offline roots that sign keyrings, in PEM. None: no keyring is taken.
+    pub root_file: Option<PathBuf>,
+    /// How many of them must agree. None: all.
+    pub root_threshold: Option<usize>,
+    /// A keyring to look at, beside those in the store.
+    pub keyring_file: Option<PathBuf>,
     /// A checkpoint is signed this often, if the log grew.
     pub checkpoint_every: Duration,
     /// And whenever it grew by so many records.

@@ -14,7 +14,9 @@ use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use signet_cache::{Counts, RouteView, Tier, Withdrawal};
-use signet_pipeline::{Fault, Rotated, Rotation};
+use signet_lineage::KeyUse;
+use signet_lineage::tlog::NoteKey;
+use signet_pipeline::{Fault, Ring, RingFault, Rotated, Rotation};
 use signet_types::{LineageId, Secret, TenantId};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -31,8 +33,10 @@ pub struct AdminConfig {
     pub hosts: Vec<String>,
     /// Bearer tokens that may read records here, and nothing else.
     pub auditors: Arc<[Secret<String>]>,
-    /// Rotates the key that signs records; none where it cannot be rotated.
+    /// Rotates the log's keys; none where they cannot be rotated.
     pub rotation: Option<Arc<Rotation>>,
+    /// The keyring in force; none without roots.
+    pub ring: Option<Arc<Ring>>,
 }
 
 #[derive(Clone)]
@@ -117,23 +121,45 @@ struct Erased {
     keys: u64,
 }
 
-/// A rotation of the key that signs records.
+/// A rotation of a key.
 #[derive(Serialize)]
 struct Turned {
     log: String,
-    /// The record that says so; the new key signs behind it.
+    #[serde(rename = "use")]
+    key_use: &'static str,
+    /// The record that says so; the new key signs behind it, or the checkpoints that cover it.
     seq: u64,
     old_key: String,
     new_key: String,
-    /// The new key, to be pinned.
-    pem: String,
+    /// The new key, to be pinned: PEM, or a verifier key.
+    pin: String,
 }
 
 impl From<Rotated> for Turned {
-    fn from(Rotated { record, old, key }: Rotated) -> Self {
-        let (old_key, new_key) = (old.key_id_text(), key.key_id_text());
-        Self { log: record.log.to_string(), seq: record.seq, old_key, new_key, pem: key.to_pem() }
+    fn from(Rotated { key_use, record, old, key, log_name }: Rotated) -> Self {
+        let pin = match key_use {
+            KeyUse::Attest => key.to_pem(),
+            KeyUse::Checkpoint => NoteKey::new(&log_name, key).map(|key| key.to_string()).unwrap_or_default(),
+        };
+        let (log, seq, key_use) = (record.log.to_string(), record.seq, key_use.as_str());
+        Self { log, key_use, seq, old_key: old.key_id_text(), new_key: key.key_id_text(), pin }
     }
+}
+
+/// Which key is to be rotated; without a body that of records.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Turn {
+    #[serde(default, rename = "use")]
+    key_use: Use,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Use {
+    #[default]
+    Attest,
+    Checkpoint,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -162,6 +188,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/lineage/{id}/payload", delete(erase_payload))
         .route("/admin/v1/lineage/{id}/open", post(open_capture))
         .route("/admin/v1/lineage/keys/rotate", post(rotate))
+        .route("/admin/v1/lineage/keyring", post(publish_keyring))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     let audits = Router::new()
@@ -331,13 +358,38 @@ async fn open_capture(State(admin): State<Admin>, Path(id): Path<String>, body: 
     }
 }
 
-async fn rotate(State(admin): State<Admin>) -> Response {
+async fn rotate(State(admin): State<Admin>, body: Bytes) -> Response {
+    let asked = if body.is_empty() { Ok(Turn::default()) } else { read(&body) };
+    let key_use = match asked {
+        Ok(Turn { key_use: Use::Attest }) => KeyUse::Attest,
+        Ok(Turn { key_use: Use::Checkpoint }) => KeyUse::Checkpoint,
+        Err(refusal) => return refusal,
+    };
     let Some(rotation) = &admin.config.rotation else {
         let help = "a log in memory begins anew with each start: put another key in its file and restart\n";
         return (StatusCode::CONFLICT, help).into_response();
     };
-    match rotation.rotate().await {
+    match rotation.rotate(key_use).await {
         Ok(rotated) => Json(Turned::from(rotated)).into_response(),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
+#[derive(Serialize)]
+struct Published {
+    version: u64,
+}
+
+async fn publish_keyring(State(admin): State<Admin>, body: Bytes) -> Response {
+    let Some(ring) = &admin.config.ring else {
+        return (StatusCode::CONFLICT, "lineage.root_file is not set: there is nobody to believe\n").into_response();
+    };
+    match ring.publish(&body).await {
+        Ok(version) => Json(Published { version }).into_response(),
+        Err(fault @ (RingFault::Older { .. } | RingFault::Other { .. })) => {
+            (StatusCode::CONFLICT, format!("{fault}\n")).into_response()
+        }
+        Err(fault @ RingFault::Keyring(_)) => bad(&fault),
         Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
     }
 }

@@ -47,7 +47,7 @@ pub struct Denials {
 }
 
 /// What a key signs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyUse {
     /// Records.
     Attest,

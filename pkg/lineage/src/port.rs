@@ -84,6 +84,15 @@ pub trait RecordStore: Send + Sync + 'static {
     async fn records(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Record>, ShipFault>;
 }
 
+/// Keeps keyrings for all replicas. They are checked by who reads them.
+#[async_trait]
+pub trait KeyringStore: Send + Sync + 'static {
+    /// Adds a keyring; false if there is one of this version, which stays.
+    async fn publish(&self, version: u64, envelope: &[u8]) -> Result<bool, ShipFault>;
+    /// Those of higher versions than `above`, highest first, at most `limit`.
+    async fn keyrings(&self, above: u64, limit: u32) -> Result<Vec<Vec<u8>>, ShipFault>;
+}
+
 /// Why a database did not keep or give a part of a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeFault {

@@ -22,7 +22,11 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 const OPENING: &[u8] = b"signet/opening/v1";
 
+/// The label of the fingerprint of a provider's own id of a request.
+pub const PROVIDER_REQUEST_ID: &str = "provider_request_id";
+
 /// The 32 random bytes of one tenant and key epoch; wiped when dropped.
+#[derive(Clone)]
 pub struct TenantKey {
     bytes: Zeroizing<[u8; 32]>,
     /// The same as an HMAC key with both pads absorbed; the C library wipes it when it is dropped.

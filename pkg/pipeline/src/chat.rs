@@ -382,7 +382,7 @@ impl Pipeline {
             Err(refused) => {
                 let asked = refused.attempts.last().map(|attempt| attempt.provider.clone());
                 let provider = asked.unwrap_or_else(|| call.route.targets[0].provider.clone());
-                exchange.provider = Some(landing::facts(&provider, &refused.attempts));
+                exchange.asked_of(&provider, &refused.attempts, None);
                 exchange.timing.upstream = started.elapsed();
                 return Err(Fault::Upstream { provider, error: Arc::new(refused.error) });
             }
@@ -397,7 +397,7 @@ impl Pipeline {
             let judge = |whole: &Whole| Judged::chat(whole, choices);
             return self.land(exchange, head, None, None, (&landed, &judge));
         }
-        exchange.provider = Some(landing::facts(&provider, &sent.attempts));
+        exchange.asked_of(&provider, &sent.attempts, Some(&sent.reply.headers));
         let filling = filling.filter(|_| sent.target == 0);
         let mut headers = sent.reply.headers;
         reply::common(&mut headers, exchange, head.request_id.as_str(), true);

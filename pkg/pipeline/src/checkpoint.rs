@@ -11,9 +11,11 @@
 //! Whatever goes wrong here costs checkpoints, never an answer. After any fault the state is read again from what was
 //! persisted. Roots that differ twice end the signing for good: going on would sign a second history.
 
+use crate::keyring::{Ring, Standing};
+use crate::signing::CheckpointKeys;
 use crate::tree_files::{Hash, PersistedFault, TreeFiles};
 use signet_lineage::tlog::{Checkpoint, NoteKey, Tile, TileFault, Tiles};
-use signet_lineage::{Signer, TreeFault, TreeHead, TreeStore};
+use signet_lineage::{KeyUse, Signer, TreeFault, TreeHead, TreeStore};
 use signet_spool::{LogFault, RecordLog};
 use signet_telemetry::Metrics;
 use signet_types::Clock;
@@ -84,6 +86,9 @@ pub enum CheckpointFault {
     /// A file of the tree is not what it should be.
     #[error(transparent)]
     Tile(#[from] TileFault),
+    /// What would be signed would count nowhere.
+    #[error("{0}")]
+    Void(String),
 }
 
 impl CheckpointFault {
@@ -95,6 +100,7 @@ impl CheckpointFault {
             Self::Persisted(_) => "persisted",
             Self::Io(_) | Self::Tile(_) => "io",
             Self::Store(_) => "store",
+            Self::Void(_) => "void",
         }
     }
 }
@@ -107,10 +113,12 @@ pub struct CheckpointParts {
     pub files: Option<Arc<TreeFiles>>,
     /// The database.
     pub store: Arc<dyn TreeStore>,
-    /// The name under which notes are signed, `<lineage.origin>/<log>`, and the public part of `signer`.
-    pub key: NoteKey,
-    /// The checkpoint key.
-    pub signer: Signer,
+    /// The name under which notes are signed, `<lineage.origin>/<log>`.
+    pub name: String,
+    /// The checkpoint keys.
+    pub keys: Arc<CheckpointKeys>,
+    /// What offline roots say of them.
+    pub ring: Option<Arc<Ring>>,
     /// When.
     pub cadence: Cadence,
     /// Clocks.
@@ -198,9 +206,15 @@ impl Checkpointer {
             self.tiles = Some(tiles).filter(|_| same);
             return if same { Ok(false) } else { Err(CheckpointFault::Mismatch { size: head.size }) };
         }
+        let Some(signer) = self.parts.keys.covering(head.size) else {
+            self.tiles = Some(tiles);
+            return Ok(false);
+        };
+        self.may_sign(&signer, head.size)?;
         let next = self.grow(&tiles, head).await?;
-        let note =
-            Checkpoint { origin: self.parts.key.name().to_owned(), head }.sign(&self.parts.key, &self.parts.signer);
+        let origin = self.parts.name.clone();
+        let key = NoteKey::new(&origin, signer.public_key()).expect("the configuration is checked for it");
+        let note = Checkpoint { origin, head }.sign(&key, &signer);
         match &self.parts.files {
             Some(files) => files.put_checkpoint(&note)?,
             None => self.parts.store.put_checkpoint(self.log(), self.parts.log.epoch(), &head, &note).await?,
@@ -211,6 +225,14 @@ impl Checkpointer {
         }
         self.tiles = Some(next);
         Ok(true)
+    }
+
+    fn may_sign(&self, signer: &Signer, size: u64) -> Result<(), CheckpointFault> {
+        let Some(ring) = &self.parts.ring else { return Ok(()) };
+        match ring.standing(self.log(), KeyUse::Checkpoint, &signer.public_key(), size.saturating_sub(1)) {
+            Standing::Void(why) => Err(CheckpointFault::Void(why)),
+            Standing::Good | Standing::Doubtful(_) => Ok(()),
+        }
     }
 
     fn log(&self) -> signet_types::LogId {
@@ -234,7 +256,7 @@ impl Checkpointer {
                 None => Ok(Tiles::default()),
             };
         };
-        let Some((head, note)) = files.persisted(self.log(), self.parts.key.public_key())? else {
+        let Some((head, note)) = files.persisted(self.log(), &self.parts.keys.all())? else {
             return Ok(Tiles::default());
         };
         let read = |tile| Ok::<_, CheckpointFault>(files.hashes(tile, head.size)?.unwrap_or_default());

@@ -119,11 +119,12 @@ struct Bench {
 fn bench(log: Arc<dyn RecordLog>, files: Option<&SimFiles>) -> Bench {
     let (rows, metrics) = (Arc::new(Rows::default()), Arc::new(Metrics::new()));
     let (checkpointer, shown) = Checkpointer::new(CheckpointParts {
-        key: key(log.id()),
+        name: key(log.id()).name().to_owned(),
         log,
         files: files.map(tree_files),
         store: rows.clone(),
-        signer: signer(),
+        keys: Arc::new(CheckpointKeys::new(signer(), Vec::new())),
+        ring: None,
         cadence: Cadence { every: Duration::from_secs(1), leaves: 4096 },
         clock: Arc::new(ManualClock::at(NOW_MS)),
         metrics: metrics.clone(),
@@ -137,7 +138,7 @@ fn tree_files(files: &SimFiles) -> Arc<TreeFiles> {
 }
 
 fn persisted(files: &SimFiles, log: LogId) -> Option<TreeHead> {
-    tree_files(files).persisted(log, &signer().public_key()).expect("sound").map(|(head, _)| head)
+    tree_files(files).persisted(log, &[signer().public_key()]).expect("sound").map(|(head, _)| head)
 }
 
 fn shown(seen: &Shown) -> Option<TreeHead> {

@@ -1,6 +1,6 @@
 //! A whole answer from upstream, and how it becomes a reply.
 
-use crate::exchange::{Ending, Exchange, Sent};
+use crate::exchange::{Ending, Exchange, Sent, State};
 use crate::fault::Fault;
 use crate::fill::Filling;
 use crate::flight::Seat;
@@ -16,7 +16,9 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use signet_cache::{Source, Stored};
-use signet_lineage::{AttemptFacts, Outcome, Parent, ProviderFacts, Relation, UsageFacts};
+use signet_lineage::{
+    AttemptFacts, Fingerprint, Outcome, PROVIDER_REQUEST_ID, Parent, ProviderFacts, Relation, UsageFacts,
+};
 use signet_openai::{Answer, Embeddings, Layer, Usage};
 use signet_provider::{Ask, Attempts, Fleet, Gathered, Route, Sent as Answered, Target, UpstreamBody, UpstreamError};
 use signet_types::ProviderName;
@@ -207,7 +209,12 @@ impl Pipeline {
         (landed, judge): (&Landed, &dyn Fn(&Whole) -> Judged),
     ) -> Result<Reply, Fault> {
         exchange.timing.upstream = landed.total;
-        exchange.provider = Some(provider_facts(landed));
+        let large = landed.large.lock().take();
+        let headers = match (&landed.outcome, &large) {
+            (Ok(whole), _) => Some(&whole.headers),
+            (Err(_), large) => large.as_ref().map(|large| &large.headers),
+        };
+        exchange.asked_of(&landed.provider, &landed.attempts, headers);
         let whole = match &landed.outcome {
             Ok(whole) => whole,
             Err(Missed::Unopened) => {
@@ -215,7 +222,6 @@ impl Pipeline {
                 return Err(Fault::LineageUnavailable);
             }
             Err(Missed::Upstream(error)) => {
-                let large = landed.large.lock().take();
                 let fault = Fault::Upstream { provider: landed.provider.clone(), error: error.clone() };
                 return large.map_or(Err(fault), |large| self.pour(exchange, head, landed, large));
             }
@@ -336,11 +342,7 @@ pub(crate) fn usage_facts(usage: Usage, billed: bool) -> UsageFacts {
     }
 }
 
-fn provider_facts(landed: &Landed) -> ProviderFacts {
-    facts(&landed.provider, &landed.attempts)
-}
-
-pub(crate) fn facts(provider: &ProviderName, attempts: &Attempts) -> ProviderFacts {
+fn facts(provider: &ProviderName, attempts: &Attempts, request_id: Option<Fingerprint>) -> ProviderFacts {
     let attempts = attempts.iter().map(|attempt| AttemptFacts {
         provider: attempt.provider.as_str().to_owned(),
         model: attempt.model.as_str().to_owned(),
@@ -350,7 +352,21 @@ pub(crate) fn facts(provider: &ProviderName, attempts: &Attempts) -> ProviderFac
     ProviderFacts {
         name: provider.as_str().to_owned(),
         endpoint: String::new(),
-        request_id: None,
+        request_id,
         attempts: attempts.collect(),
+    }
+}
+
+impl State {
+    /// Who was asked, in order, and what the answer's `headers` say it is called there. The last one asked gives model and
+    /// provider.
+    pub(crate) fn asked_of(&mut self, provider: &ProviderName, attempts: &Attempts, headers: Option<&HeaderMap>) {
+        if let Some(last) = attempts.last() {
+            self.routed = Some(last.model.as_str().to_owned());
+        }
+        // As filtered for the caller.
+        let id = headers.and_then(|headers| headers.get("x-upstream-request-id").or_else(|| headers.get("request-id")));
+        let id = id.map(|id| self.fingerprint(PROVIDER_REQUEST_ID, id.as_bytes()));
+        self.provider = Some(facts(provider, attempts, id));
     }
 }

@@ -11,7 +11,7 @@ use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, LineageId};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Refusals before authentication that get a record of their own, a second; further ones fold into one.
@@ -81,6 +81,8 @@ pub struct Recorder {
     denials: Mutex<Fold>,
     /// The minute, and the bytes written beyond the log's bound in it.
     beyond: Mutex<(u64, u64)>,
+    /// What would be signed now would count nowhere.
+    halted: AtomicBool,
 }
 
 /// Refusals of one second.
@@ -109,18 +111,8 @@ impl Recorder {
     ) -> Self {
         let (unrecorded, latest_ms, denials) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         let (together, beyond) = (Mutex::new((clock.now_ms(), clock.mono_ns())), Mutex::default());
-        Self {
-            log,
-            signing: Signing::new(signer),
-            voice,
-            clock,
-            metrics,
-            unrecorded,
-            latest_ms,
-            together,
-            denials,
-            beyond,
-        }
+        let (signing, halted) = (Signing::new(signer), AtomicBool::new(false));
+        Self { log, signing, voice, clock, metrics, unrecorded, latest_ms, together, denials, beyond, halted }
     }
 
     /// The log.
@@ -148,12 +140,23 @@ impl Recorder {
         !self.voice.degrade && self.log.stats().bytes.saturating_add(ROOM) > self.log.bound()
     }
 
+    /// Stops signing, because the key no longer counts; or goes on. Whether that changes anything.
+    pub fn halt(&self, halted: bool) -> bool {
+        self.halted.swap(halted, Ordering::AcqRel) != halted
+    }
+
+    /// Whether nothing is signed because the key no longer counts.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.halted.load(Ordering::Acquire)
+    }
+
     /// Makes it known that a request is about to go upstream; room for its record is reserved.
     ///
     /// # Errors
     /// [`Fault::LineageUnavailable`] where the log takes nothing; no money has been spent then.
     pub(crate) fn open(&self, facts: &OpenFacts) -> Result<Option<Opened>, Fault> {
-        match self.log.open(facts.id, &facts.encode()) {
+        let opened = if self.is_halted() { Err(void()) } else { self.log.open(facts.id, &facts.encode()) };
+        match opened {
             Ok(opened) => Ok(Some(opened)),
             Err(fault) => self.excuse(&fault).map(|()| None),
         }
@@ -174,6 +177,9 @@ impl Recorder {
     }
 
     fn append(&self, opened: Option<Opened>, draft: &Draft) -> Result<Written, LogFault> {
+        if self.is_halted() {
+            return Err(void());
+        }
         let mut prepared = Some(draft.prepare());
         self.log.close(opened, &mut |position| {
             let prepared = prepared.take().unwrap_or_else(|| draft.prepare());
@@ -191,32 +197,32 @@ impl Recorder {
         self.signing.all()
     }
 
-    /// Writes the record with which `new` takes over: the key before signs it, and `new` all that follows. Waits until it is
-    /// on the disk, whatever the mode. Rotations must not overlap, and the log must be able to sign one record alone: one in
-    /// memory is not.
+    /// Writes the record with which `new` takes over from `old`. If they sign records, `old` signs this one and `new` all that
+    /// follow. Rotations must not overlap, and the log must be able to sign one record alone: one in memory is not.
     ///
     /// # Errors
-    /// The log takes nothing, and the old key goes on; or the disk fails or hangs, and then `new` signs.
-    pub(crate) async fn rotate(&self, new: Signer) -> Result<Arc<Record>, Fault> {
-        let new = Arc::new(new);
+    /// The log takes nothing, and the old key goes on.
+    pub(crate) fn rotate(&self, key_use: KeyUse, old: PublicKey, new: &Arc<Signer>) -> Result<Arc<Record>, Fault> {
         let name = format!("{}/{}", self.voice.origin, self.log.id());
-        let rotation = KeyRotation { key_use: KeyUse::Attest, old: Some(self.attest_key()), new: &new };
+        let rotation = KeyRotation { key_use, old: Some(old), new };
         let draft = Draft::key_rotate(&self.stamp(), &name, &rotation);
+        let mut sealed = false;
         let written = self.log.close_alone(Some(Opened::control(draft.id)), &mut |position| {
             let record = draft.seal(position, &self.signing.at(position.seq));
-            self.signing.behind(position.seq, Arc::clone(&new));
+            sealed = key_use == KeyUse::Attest;
+            if sealed {
+                self.signing.behind(position.seq, Arc::clone(new));
+            }
             record
         });
-        let record = match written {
-            Ok(written) => written.record,
-            Err(fault) => {
+        written.map(|written| written.record).map_err(|fault| {
+            // One before it may still wait for its first record.
+            if sealed {
                 self.signing.withdraw();
-                tracing::error!(%fault, "the rotation of the signing key was not written");
-                return Err(Fault::LineageUnavailable);
             }
-        };
-        self.synced().await?;
-        Ok(record)
+            tracing::error!(%fault, "the rotation of a key was not written");
+            Fault::LineageUnavailable
+        })
     }
 
     /// Waits until the requests opened so far would be known after a power cut, where the mode promises that.
@@ -254,7 +260,11 @@ impl Recorder {
         self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await
     }
 
-    async fn synced(&self) -> Result<(), Fault> {
+    /// Waits until the records written so far are on the disk, whatever the mode.
+    ///
+    /// # Errors
+    /// [`Fault::LineageUnavailable`] where the disk fails or hangs.
+    pub(crate) async fn synced(&self) -> Result<(), Fault> {
         let mark = self.log.mark();
         self.settle(poll_fn(|cx| self.log.poll_synced(mark, cx))).await
     }
@@ -413,6 +423,10 @@ impl Recorder {
         }
         written.is_ok()
     }
+}
+
+fn void() -> LogFault {
+    LogFault::Failed("the key that signs its records no longer counts".to_owned())
 }
 
 #[cfg(test)]

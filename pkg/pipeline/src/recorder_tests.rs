@@ -170,6 +170,17 @@ fn a_jump_of_the_wall_clock_is_signed_once_in_either_direction() {
 }
 
 #[test]
+fn a_key_that_no_longer_counts_signs_nothing_until_it_does_again() {
+    let (_, recorder) = recorder();
+    assert!(recorder.halt(true) && !recorder.halt(true));
+    let draft = Draft::log_seal(&recorder.stamp());
+    assert!(!recorder.write(&draft) && recorder.close(None, &draft).is_err());
+    assert!(statements(&recorder).is_empty());
+    assert!(recorder.halt(false));
+    assert!(recorder.write(&draft));
+}
+
+#[test]
 fn a_clock_that_keeps_pace_within_two_seconds_is_not_worth_a_record() {
     let (clock, recorder) = recorder();
     for at_ms in [NOON_MS + 2_000, NOON_MS, NOON_MS - 2_000] {

@@ -2,6 +2,7 @@
 
 use parking_lot::RwLock;
 use signet_lineage::{PublicKey, Signer};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The key in force, and one that takes over.
@@ -62,9 +63,93 @@ impl Signing {
     }
 }
 
+/// The keys that sign checkpoints. Which of them signs one is decided by what it covers: the records that name a new key are
+/// covered by checkpoints that it signed, and so are all behind.
+#[derive(Debug)]
+pub struct CheckpointKeys(RwLock<Turns>);
+
+#[derive(Debug)]
+struct Turns {
+    current: Arc<Signer>,
+    /// Each signs what covers the record at its seq; ascending.
+    next: VecDeque<(u64, Arc<Signer>)>,
+    /// Those that signed before.
+    past: Vec<PublicKey>,
+    /// A rotation is about to be written, and its place is not known yet.
+    held: bool,
+}
+
+impl CheckpointKeys {
+    /// The key in force, and those before it.
+    pub fn new(signer: Signer, past: Vec<PublicKey>) -> Self {
+        Self(RwLock::new(Turns { current: Arc::new(signer), next: VecDeque::new(), past, held: false }))
+    }
+
+    /// The key for the checkpoint of `size` leaves; none while that cannot be told. Sizes must not fall.
+    pub(crate) fn covering(&self, size: u64) -> Option<Arc<Signer>> {
+        let mut turns = self.0.write();
+        if turns.held {
+            return None;
+        }
+        while turns.next.front().is_some_and(|(rotation, _)| size > *rotation) {
+            let Some((_, next)) = turns.next.pop_front() else { break };
+            let past = std::mem::replace(&mut turns.current, next).public_key();
+            turns.past.push(past);
+        }
+        Some(Arc::clone(&turns.current))
+    }
+
+    /// From now on no checkpoint is signed, until [`CheckpointKeys::settle`].
+    pub(crate) fn hold(&self) {
+        self.0.write().held = true;
+    }
+
+    /// The rotation was written where `next` says, or not at all.
+    pub(crate) fn settle(&self, next: Option<(u64, Arc<Signer>)>) {
+        let mut turns = self.0.write();
+        turns.held = false;
+        turns.next.extend(next);
+    }
+
+    /// The key that the next rotation takes over from.
+    pub(crate) fn newest(&self) -> PublicKey {
+        let turns = self.0.read();
+        turns.next.back().map_or(&turns.current, |(_, next)| next).public_key()
+    }
+
+    /// All keys, those before included.
+    pub fn all(&self) -> Vec<PublicKey> {
+        let turns = self.0.read();
+        let signers = std::iter::once(&turns.current).chain(turns.next.iter().map(|(_, next)| next));
+        turns.past.iter().copied().chain(signers.map(|signer| signer.public_key())).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_checkpoint_is_signed_by_the_key_of_the_last_rotation_that_it_covers() {
+        let signers: Vec<_> = (0..3).map(|_| Signer::generate()).collect();
+        let keys: Vec<_> = signers.iter().map(Signer::public_key).collect();
+        let mut signers = signers.into_iter();
+        let turns = CheckpointKeys::new(signers.next().expect("three"), Vec::new());
+        let mut next = || Arc::new(signers.next().expect("three"));
+        let signs = |size| turns.covering(size).map(|signer| signer.public_key());
+        assert_eq!(signs(3), Some(keys[0]));
+        turns.hold();
+        assert_eq!(signs(4), None, "its place is not known");
+        turns.settle(None);
+        assert_eq!((signs(4), turns.newest()), (Some(keys[0]), keys[0]), "it was not written");
+        turns.settle(Some((6, next())));
+        assert_eq!((signs(6), turns.newest()), (Some(keys[0]), keys[1]), "seqs 0 to 5");
+        // A second one before the first was covered.
+        turns.settle(Some((8, next())));
+        assert_eq!(turns.all(), keys);
+        assert_eq!([6, 7, 8, 9].map(signs), [0, 1, 1, 2].map(|at| Some(keys[at])));
+        assert_eq!(turns.all(), keys);
+    }
 
     #[test]
     fn a_rotation_holds_behind_its_record_and_not_at_all_if_that_was_not_written() {

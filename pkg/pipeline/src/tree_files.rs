@@ -56,17 +56,18 @@ impl TreeFiles {
     /// another log was left behind when that one was moved aside, and counts for nothing.
     ///
     /// # Errors
-    /// It is not one that `key` signed.
-    pub fn persisted(&self, log: LogId, key: &PublicKey) -> Result<Option<(TreeHead, String)>, PersistedFault> {
+    /// It is not one that one of `keys` signed.
+    pub fn persisted(&self, log: LogId, keys: &[PublicKey]) -> Result<Option<(TreeHead, String)>, PersistedFault> {
         let Some(bytes) = self.read(CHECKPOINT)? else { return Ok(None) };
         let damaged = |what| PersistedFault::Damaged(NoteFault::Form(what));
         let note = String::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
         let origin = note.lines().next().unwrap_or_default();
-        let name = NoteKey::new(origin, *key).ok_or(damaged("its first line names no log"))?;
+        let names: Option<Vec<_>> = keys.iter().map(|key| NoteKey::new(origin, *key)).collect();
+        let names = names.ok_or(damaged("its first line names no log"))?;
         if origin.rsplit_once('/').is_some_and(|(_, id)| id.parse::<LogId>().is_ok_and(|other| other != log)) {
             return Ok(None);
         }
-        match checkpoint(&note, &[name]) {
+        match checkpoint(&note, &names) {
             Ok(checked) => Ok(Some((checked.head, note))),
             Err(NoteFault::Unsigned) => Err(PersistedFault::Foreign),
             Err(fault) => Err(PersistedFault::Damaged(fault)),

@@ -4,7 +4,7 @@ use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
 use signet_cache::{EntryStore, KeyStore, LabelStore, NoticeStore, StoreFault};
 use signet_lineage::verify::Stored;
-use signet_lineage::{CaptureStore, Record, RecordStore, ShipFault, TreeStore};
+use signet_lineage::{CaptureStore, KeyringStore, Record, RecordStore, ShipFault, TreeStore};
 use signet_types::LogId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,6 +87,8 @@ pub struct Stores {
     pub trees: Arc<dyn TreeStore>,
     /// Sealed bodies.
     pub captures: Arc<dyn CaptureStore>,
+    /// Keyrings that offline roots signed.
+    pub keyrings: Arc<dyn KeyringStore>,
     backend: Arc<dyn Backend>,
 }
 
@@ -115,7 +117,15 @@ impl Stores {
 
     fn of<S>(store: Arc<S>) -> Self
     where
-        S: RecordStore + EntryStore + KeyStore + NoticeStore + LabelStore + TreeStore + CaptureStore + Backend,
+        S: RecordStore
+            + EntryStore
+            + KeyStore
+            + NoticeStore
+            + LabelStore
+            + TreeStore
+            + CaptureStore
+            + KeyringStore
+            + Backend,
     {
         Self {
             records: store.clone(),
@@ -125,6 +135,7 @@ impl Stores {
             labels: store.clone(),
             trees: store.clone(),
             captures: store.clone(),
+            keyrings: store.clone(),
             backend: store,
         }
     }

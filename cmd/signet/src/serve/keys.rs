@@ -4,13 +4,14 @@ use super::{Stop, folder};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use signet_cache::KeyStore;
-use signet_config::Config;
+use signet_config::{Config, LineageMode};
 use signet_lineage::{KeyUse, Kind, PublicKey, Record, Signer};
-use signet_pipeline::KeyPlace;
+use signet_pipeline::{CheckpointKeys, KeyPlace, Recorder, Rotation};
 use signet_types::Secret;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Between the name of a key file and the id of a predecessor.
@@ -33,13 +34,23 @@ pub(crate) fn signer(config: &Config) -> Result<Signer> {
     Signer::from_pkcs8(&bytes).context("the lineage key is not an Ed25519 key in PKCS#8 form")
 }
 
-/// Where the key that signs records is: the file itself, its successor in `.next` while a rotation is under way, and its
+/// Where a key of the log is: the file itself, its successor in `.next` while a rotation is under way, and its
 /// predecessors in `.old-<key id>`.
 pub(crate) struct KeyFile(PathBuf);
 
 impl KeyFile {
     pub(crate) fn of(config: &Config) -> Self {
         Self(config.lineage.key_file.clone().unwrap_or_else(|| config.data_dir.join("lineage.key")))
+    }
+
+    pub(crate) fn of_checkpoints(config: &Config) -> Self {
+        Self(
+            config
+                .lineage
+                .checkpoint_key_file
+                .clone()
+                .unwrap_or_else(|| config.data_dir.join("lineage-checkpoint.key")),
+        )
     }
 
     pub(crate) const fn at(path: PathBuf) -> Self {
@@ -94,6 +105,24 @@ impl KeyFile {
     }
 }
 
+impl KeyFile {
+    /// The checkpoint key that the log goes on with: a rotation that was killed behind its record, as `rotated_to` tells, is
+    /// brought to its end.
+    pub(crate) fn brought_to_its_end(
+        &self,
+        signer: Signer,
+        rotated_to: impl FnOnce(&PublicKey) -> Result<bool, Stop>,
+    ) -> Result<Signer, Stop> {
+        let Some(next) = self.next() else { return Ok(signer) };
+        if !rotated_to(&next.public_key())? {
+            return Ok(signer);
+        }
+        tracing::warn!(file = %self.0.display(), "a rotation of the checkpoint key is brought to its end");
+        self.install().with_context(|| format!("putting the new key in {}", self.0.display()))?;
+        Ok(next)
+    }
+}
+
 impl KeyPlace for KeyFile {
     fn keep(&self, new: &Signer, in_force: &PublicKey) -> io::Result<()> {
         let there = Signer::from_pkcs8(&fs::read(&self.0)?).map_err(io::Error::other)?.public_key();
@@ -144,6 +173,17 @@ fn successor(record: &Record) -> Option<PublicKey> {
     let said = serde_json::from_slice::<Statement>(&record.payload).ok()?.predicate;
     let attests = said.kind == Kind::KeyRotate && said.control.usage.as_deref() == Some(KeyUse::Attest.as_str());
     PublicKey::from_hex(&said.control.new_key.filter(|_| attests)?)
+}
+
+/// Rotates the log's keys. A log in memory begins anew with each process, and with it any key.
+pub(crate) fn rotation(
+    config: &Config,
+    recorder: &Arc<Recorder>,
+    checkpoints: &Arc<CheckpointKeys>,
+) -> Option<Arc<Rotation>> {
+    let notes: (_, Box<dyn KeyPlace>) = (checkpoints.clone(), Box::new(KeyFile::of_checkpoints(config)));
+    let kept = config.lineage.mode != LineageMode::Memory;
+    kept.then(|| Arc::new(Rotation::new(recorder.clone(), Box::new(KeyFile::of(config)), notes)))
 }
 
 /// The key that signs checkpoints: the configured file, or one made where no checkpoint was signed yet.

@@ -6,9 +6,10 @@ use signet_config::{Config, LineageMode};
 use signet_lineage::{
     Columns, Draft, KeyRotation, KeyUse, Kind, LOST_BY_DATABASE, OpenFacts, PublicKey, Record, Recovery, Signer,
 };
-use signet_pipeline::{Recorder, TreeFiles};
+use signet_pipeline::{Recorder, Regression, TreeFiles};
 use signet_spool::{Config as SpoolConfig, Disk, Gap, MemoryLog, OpenFault, Opened, RecordLog, Recovered, Spool};
 use signet_types::{Clock, LogId};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,6 +64,23 @@ impl OpenLog {
         Ok(newest.is_some_and(|last| Columns::read(&last.payload).is_ok_and(|columns| columns.kind == Kind::LogSeal)))
     }
 
+    /// Whether a record in the folder `dir` of a log that is taken up lets `key` sign its checkpoints.
+    pub(crate) fn has_rotated_to(&self, dir: &Path, key: &PublicKey) -> Result<bool, Stop> {
+        if self.found.as_ref().is_none_or(|found| found.fresh) {
+            return Ok(false);
+        }
+        let facts =
+            ["\"kind\":\"key_rotate\"".to_owned(), format!("\"new_key\":\"{}\"", super::keys::hex(key.as_bytes()))];
+        let mut rotated = false;
+        let read = signet_spool::read_records(dir, 0, |record| {
+            rotated |=
+                std::str::from_utf8(&record.payload).is_ok_and(|text| facts.iter().all(|fact| text.contains(fact)));
+            if rotated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        read.map_err(|fault| anyhow!(fault).context("reading the lineage log"))?;
+        Ok(rotated)
+    }
+
     /// The last record that is left of a log that is taken up; `dir` is its folder.
     pub(crate) fn newest(&self, dir: &Path) -> Result<Option<Arc<Record>>, Stop> {
         let Some(found) = self.found.as_ref().filter(|found| !found.fresh) else { return Ok(None) };
@@ -84,7 +102,7 @@ pub(crate) fn open(
     config: &Config,
     (keys, accept_gap): (&[PublicKey], bool),
     clock: &Arc<dyn Clock>,
-    checkpoint_key: &PublicKey,
+    checkpoint_keys: &[PublicKey],
     stored: impl Fn(LogId) -> Option<Stored>,
 ) -> Result<OpenLog, Stop> {
     if config.lineage.mode == LineageMode::Memory {
@@ -97,7 +115,7 @@ pub(crate) fn open(
     let known = Spool::peek(&spool).map_err(|fault| anyhow!(fault).context("opening the lineage log"))?;
     let stored = known.and_then(stored);
     let files = TreeFiles::new(Arc::new(Disk::new(&config.lineage.dir)));
-    let signed = known.map(|log| files.persisted(log, checkpoint_key)).transpose();
+    let signed = known.map(|log| files.persisted(log, checkpoint_keys)).transpose();
     let signed = signed.map_err(|fault| anyhow!(fault).context("opening the lineage log"))?.flatten();
     spool.published = signed.map(|(head, _)| head);
     let published = spool.published.is_some();
@@ -265,5 +283,26 @@ fn write(recorder: &Recorder, opened: Option<Opened>, draft: &Draft) -> Result<(
         Ok(())
     } else {
         Err(anyhow!("the first records of the lineage log cannot be written").into())
+    }
+}
+
+/// What `/readyz` says of records that nobody declared missing.
+pub(crate) fn undeclared((from, to): (u64, u64)) -> String {
+    format!(
+        "records {from} to {to} are missing from the lineage log and no signed record says so: nothing behind them reaches \
+         the database. Restore the log's files, or restart: a start signs a gap record for what it cannot read"
+    )
+}
+
+/// What it says of records that the database lost.
+pub(crate) fn regressed(lost: &Regression) -> String {
+    let what = format!("the database lost records {} to {}, which it had confirmed", lost.first_seq, lost.last_seq);
+    if lost.gone {
+        format!(
+            "{what}, and the lineage log does not hold all of them any more: nothing reaches the database. Restore a newer \
+             copy of the database, or restart: a start signs a gap record, and verify says DB_REGRESSION from then on"
+        )
+    } else {
+        format!("{what}; they are shipped again from the lineage log")
     }
 }

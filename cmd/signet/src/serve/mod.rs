@@ -8,6 +8,7 @@ pub(crate) mod keys;
 mod lanes;
 mod log;
 pub(crate) mod rest;
+mod ring;
 mod run;
 mod tree;
 

@@ -8,7 +8,7 @@ use super::build::{self, Built, Common};
 use super::keys::KeyFile;
 use super::lanes::Lanes;
 use super::tree::{self, Tree};
-use super::{Stop, files, folder, index, keys, log, rest};
+use super::{Stop, files, folder, index, keys, log, rest, ring};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Keyring};
 use signet_config::{Config, LineageMode, OnFull};
@@ -16,8 +16,8 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Capture, CaptureWriter, Carrier, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill, Regression,
-    Rotation, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
+    Capture, CaptureWriter, Carrier, CheckpointKeys, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill,
+    Ring, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -53,6 +53,8 @@ struct Process {
     /// Signed records of what is missing from the log.
     gaps: Vec<Arc<Record>>,
     tree: Tree,
+    checkpoints: Arc<CheckpointKeys>,
+    ring: Option<Arc<Ring>>,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     index: Option<Arc<PgVectorIndex>>,
@@ -110,6 +112,7 @@ fn open(
     let signer = keys::signer(&config)?;
     let key_file = KeyFile::of(&config);
     let checkpoints = keys::checkpoint_signer(&config)?;
+    let checkpoint_file = KeyFile::of_checkpoints(&config);
     let (stores, redis, index) = {
         let _inside = services.enter();
         (
@@ -119,9 +122,13 @@ fn open(
         )
     };
     let ask = |log| services.block_on(stored(&stores, log));
-    let mut opened =
-        log::open(&config, (&key_file.known(&signer), accept_gap), &clock, &checkpoints.public_key(), ask)?;
-    let mut signer = key_file.in_force(signer, opened.newest(&config.lineage.dir)?.as_deref())?;
+    let known = (key_file.known(&signer), checkpoint_file.known(&checkpoints));
+    let mut opened = log::open(&config, (&known.0, accept_gap), &clock, &known.1, ask)?;
+    let dir = &config.lineage.dir;
+    let checkpoints = checkpoint_file.brought_to_its_end(checkpoints, |key| opened.has_rotated_to(dir, key))?;
+    let mut signer = key_file.in_force(signer, opened.newest(dir)?.as_deref())?;
+    let ring = ring::open(&config, stores.keyrings.clone())?;
+    ring::may_begin(ring.as_deref(), opened.log.id(), &signer.public_key())?;
     if opened.is_untold() {
         let recorder = build::recorder(&config, &common, opened.log.clone(), signer);
         opened = log::seal(opened, recorder, &config, &clock, &checkpoints)?;
@@ -132,8 +139,16 @@ fn open(
     let gaps = log::announce(opened, &recorder, &key, &checkpoints)?;
     let (health, close, stop): (Arc<Health>, _, _) =
         (Arc::default(), CancellationToken::new(), CancellationToken::new());
-    let parts = tree::Of { config: &config, common: &common, recorder: &recorder, stores: &stores, health: &health };
-    let tree = Tree::start(parts, checkpoints, &services)?;
+    let parts = tree::Of {
+        config: &config,
+        common: &common,
+        recorder: &recorder,
+        stores: &stores,
+        health: &health,
+        ring: &ring,
+    };
+    let checkpoints = Arc::new(CheckpointKeys::new(checkpoints, checkpoint_file.old()));
+    let tree = Tree::start(parts, checkpoints.clone(), &services)?;
     Ok(Process {
         config,
         common,
@@ -142,6 +157,8 @@ fn open(
         key,
         gaps,
         tree,
+        checkpoints,
+        ring,
         stores,
         redis,
         index,
@@ -163,6 +180,11 @@ impl Process {
         let shipping = self.ship(migrated.clone());
         self.ship_rest(migrated.clone());
         let ticking = self.tick();
+        if let Some(ring) = self.ring.clone() {
+            let then =
+                ring::watch(ring.clone(), self.recorder.clone(), self.health.clone(), self.config.lineage.on_full);
+            self.services.spawn(ring.run(self.stop.clone(), then));
+        }
         let carrying = tokio::select! {
             started = self.start(&apps, &migrated) => started?,
             () = signalled() => {
@@ -197,7 +219,8 @@ impl Process {
             token: Arc::new(keys::admin_token(&self.config)?),
             hosts: admin_hosts(self.config.admin.listen),
             auditors: self.config.lineage.auditor_tokens.clone().into(),
-            rotation: self.rotation(),
+            rotation: keys::rotation(&self.config, &self.recorder, &self.checkpoints),
+            ring: self.ring.clone(),
         };
         let public = bound(self.config.server.listen, "server.listen")?;
         let private = bound(self.config.admin.listen, "admin.listen")?;
@@ -212,13 +235,6 @@ impl Process {
         let private = signet_http::serve(private, vec![lane], None, self.close.clone(), grace);
         let serving = vec![tokio::spawn(public), tokio::spawn(private)];
         Ok(Bound { public: public_at, private: private_at, serving })
-    }
-
-    /// Rotates the key that signs records. A log in memory begins anew with each process, and with it any key.
-    fn rotation(&self) -> Option<Arc<Rotation>> {
-        let place = Box::new(KeyFile::of(&self.config));
-        let kept = self.config.lineage.mode != LineageMode::Memory;
-        kept.then(|| Arc::new(Rotation::new(self.recorder.clone(), place)))
     }
 
     /// Gets the secret, builds the pipeline, warms it, and lets requests in.
@@ -427,14 +443,14 @@ impl Process {
             self.gaps.clone(),
             move |hole| {
                 metrics.undeclared(hole.map_or(0, |(from, to)| to - from + 1));
-                health.block("lineage_gap", hole.map(undeclared));
+                health.block("lineage_gap", hole.map(log::undeclared));
             },
         );
         let (health, metrics) = (self.health.clone(), self.common.metrics.clone());
         let shipper = shipper.watched(move |lost| {
             metrics.regressed(lost.map_or(0, |lost| lost.last_seq - lost.first_seq + 1));
             let gone = lost.is_some_and(|lost| lost.gone);
-            let why = lost.as_ref().map(regressed);
+            let why = lost.as_ref().map(log::regressed);
             health.note("db_regression", why.clone().filter(|_| !gone));
             health.block("db_regression", why.filter(|_| gone));
         });
@@ -518,25 +534,6 @@ impl Process {
             index.close().await;
         }
         Ok(synced?)
-    }
-}
-
-fn undeclared((from, to): (u64, u64)) -> String {
-    format!(
-        "records {from} to {to} are missing from the lineage log and no signed record says so: nothing behind them reaches \
-         the database. Restore the log's files, or restart: a start signs a gap record for what it cannot read"
-    )
-}
-
-fn regressed(lost: &Regression) -> String {
-    let what = format!("the database lost records {} to {}, which it had confirmed", lost.first_seq, lost.last_seq);
-    if lost.gone {
-        format!(
-            "{what}, and the lineage log does not hold all of them any more: nothing reaches the database. Restore a newer \
-             copy of the database, or restart: a start signs a gap record, and verify says DB_REGRESSION from then on"
-        )
-    } else {
-        format!("{what}; they are shipped again from the lineage log")
     }
 }
 

@@ -3,15 +3,15 @@
 
 use super::build::Common;
 use super::keys::KeyFile;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, bail};
 use http::uri::PathAndQuery;
 use signet_config::{AnchorPlace, Config, LineageMode};
 use signet_http::Health;
+use signet_lineage::KeySet;
 use signet_lineage::tlog::NoteKey;
-use signet_lineage::{KeySet, Signer};
 use signet_pipeline::{
-    Anchor, Anchoring, Cadence, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, Recorder, Shown, StoreAnchor,
-    TreeFiles, TreeParts, TreeView,
+    Anchor, Anchoring, Cadence, CheckpointKeys, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, Recorder, Ring,
+    Shown, StoreAnchor, TreeFiles, TreeParts, TreeView,
 };
 use signet_provider::{HttpProvider, ProviderConfig, Timeouts};
 use signet_spool::Disk;
@@ -34,6 +34,7 @@ pub(crate) struct Of<'a> {
     pub(crate) recorder: &'a Arc<Recorder>,
     pub(crate) stores: &'a Stores,
     pub(crate) health: &'a Arc<Health>,
+    pub(crate) ring: &'a Option<Arc<Ring>>,
 }
 
 /// The running parts.
@@ -47,12 +48,13 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn start(of: Of<'_>, signer: Signer, services: &Handle) -> Result<Self> {
-        let Of { config, common, recorder, stores, health } = of;
+    pub(crate) fn start(of: Of<'_>, signers: Arc<CheckpointKeys>, services: &Handle) -> Result<Self> {
+        let Of { config, common, recorder, stores, health, ring } = of;
         let log = recorder.log().clone();
         let name = format!("{}/{}", config.lineage.origin, log.id());
-        let note_key =
-            NoteKey::new(&name, signer.public_key()).ok_or_else(|| anyhow!("lineage.origin is no key name"))?;
+        if signers.all().into_iter().any(|key| NoteKey::new(&name, key).is_none()) {
+            bail!("lineage.origin is no key name");
+        }
         let on_disk = config.lineage.mode != LineageMode::Memory;
         let files = on_disk.then(|| Arc::new(TreeFiles::new(Arc::new(Disk::new(&config.lineage.dir)))));
         let told = health.clone();
@@ -60,8 +62,9 @@ impl Tree {
             log: log.clone(),
             files: files.clone(),
             store: stores.trees.clone(),
-            key: note_key.clone(),
-            signer,
+            name: name.clone(),
+            keys: signers.clone(),
+            ring: ring.clone(),
             cadence: Cadence { every: config.lineage.checkpoint_every, leaves: config.lineage.checkpoint_every_leaves },
             clock: common.clock.clone(),
             metrics: common.metrics.clone(),
@@ -73,7 +76,7 @@ impl Tree {
             files: files.clone(),
             records: stores.records.clone(),
             store: stores.trees.clone(),
-            keys: keys(config, recorder.clone(), note_key),
+            keys: keys(config, recorder.clone(), (name, signers), ring.clone()),
             services: services.clone(),
         });
         let mut anchors = anchors(config)?;
@@ -116,12 +119,21 @@ impl Drop for Tree {
     }
 }
 
-/// The keys of records in PEM, those of the past too, and that of checkpoints as a verifier key: what `verify --key` takes.
-fn keys(config: &Config, recorder: Arc<Recorder>, checkpoints: NoteKey) -> Box<dyn Fn() -> String + Send + Sync> {
+/// The keys of records in PEM, those of the past too, those of checkpoints as verifier keys, and what the keyring revokes: what
+/// `verify --key` takes.
+fn keys(
+    config: &Config,
+    recorder: Arc<Recorder>,
+    (name, checkpoints): (String, Arc<CheckpointKeys>),
+    ring: Option<Arc<Ring>>,
+) -> Box<dyn Fn() -> String + Send + Sync> {
     let before = KeyFile::of(config).old();
     Box::new(move || {
         let keys = KeySet::new(before.iter().copied().chain(recorder.attest_keys()));
-        format!("{}{checkpoints}\n", keys.map(|keys| keys.to_string()).unwrap_or_default())
+        let ring = ring.as_ref().map(|ring| ring.pinned_text(recorder.log().id())).unwrap_or_default();
+        let notes = checkpoints.all().into_iter().filter_map(|key| NoteKey::new(&name, key));
+        let notes: String = notes.flat_map(|key| [key.to_string(), "\n".to_owned()]).collect();
+        format!("{}{notes}{ring}", keys.map(|keys| keys.to_string()).unwrap_or_default())
     })
 }
 

@@ -138,7 +138,7 @@ fn a_hole_that_nothing_declares_stops_shipping_and_makes_the_gateway_unready_unt
 #[test]
 fn without_its_gap_record_the_hole_in_the_database_is_a_finding() {
     let mock = mock();
-    let place = Place::postgres();
+    let place = Place::sqlite();
     let gateway = place.setup(&mock).start();
     let (_, bare) = unshipped(&gateway);
     drop(gateway.kill());

@@ -18,13 +18,13 @@ fn rotate(gateway: &Gateway) -> Output {
 }
 
 #[track_caller]
-fn rotated(gateway: &Gateway) -> Value {
+pub(crate) fn rotated(gateway: &Gateway) -> Value {
     let out = rotate(gateway);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).expect("JSON")
 }
 
-fn shipped(gateway: &Gateway) {
+pub(crate) fn shipped(gateway: &Gateway) {
     eventually("shipping", || {
         let log = &gateway.status()["log"];
         (log["shipped_seq"] == log["next_seq"]).then_some(())
@@ -232,4 +232,97 @@ fn in_postgres_a_rotated_log_is_the_same_writer_also_behind_an_outage_and_its_pa
     }
     let (code, said) = keeper.verify(&["--db", &postgres.url()]);
     assert!(code == 0 && said.contains("ERASED_OK: 1 "), "{code}: {said}");
+}
+
+fn rotated_checkpoints(gateway: &Gateway) -> Value {
+    let mut command = signet(&["lineage", "keys", "rotate", "--use", "checkpoint", "--admin"]);
+    let out = command.arg(gateway.admin.to_string()).arg("--data").arg(&gateway.data).output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+/// The newest checkpoint, once it covers this many records.
+fn checkpoint_over(gateway: &Gateway, size: u64) -> String {
+    let file = gateway.data.join("lineage/checkpoint");
+    eventually("a checkpoint", || {
+        let note = fs::read_to_string(&file).ok()?;
+        (note.lines().nth(1)?.parse::<u64>().ok()? >= size).then_some(note)
+    })
+}
+
+#[test]
+fn checkpoints_that_cover_the_rotation_of_their_key_are_signed_by_the_new_one_and_older_ones_stay_good() {
+    let mock = mock();
+    let data = TempDir::new().expect("a folder");
+    let key = data.path().join("lineage-checkpoint.key");
+    let setup = Setup::on(&mock).within(data.path());
+    let gateway = setup.start();
+    gateway.chat(&chat("What is a neap tide?"), &[]);
+    let before = checkpoint_over(&gateway, 2);
+    let first = Keeper::of(data.path());
+    let old = fs::read(&key).expect("a key");
+    let turn = rotated_checkpoints(&gateway);
+    assert_eq!((turn["use"].as_str(), turn["old_key"] == turn["new_key"]), (Some("checkpoint"), false));
+    let covering = turn["seq"].as_u64().expect("a seq") + 1;
+    let after = checkpoint_over(&gateway, covering);
+    let pin = turn["pin"].as_str().expect("a verifier key").to_owned();
+    let shown = crate::client::ask(gateway.admin, "GET", "/v1/lineage/keys", &[], b"").text();
+    assert!(shown.contains(&pin) && shown.matches('+').count() >= 4, "both keys of checkpoints: {shown}");
+    // Each note under its own key: what the old one did not sign is not signed by it, and the other way round.
+    let by = |note: &str, keys: &str| {
+        let keys: Vec<_> = keys.lines().filter_map(|line| line.parse().ok()).collect();
+        signet_lineage::verify::checkpoint(note, &keys).is_ok()
+    };
+    let pinned = fs::read_to_string(first.key()).expect("a file");
+    assert_eq!(
+        [by(&before, &pinned), by(&after, &pinned), by(&before, &pin), by(&after, &pin)],
+        [true, false, false, true]
+    );
+    gateway.chat(&chat("What is an ebb?"), &[]);
+    checkpoint_over(&gateway, covering + 1);
+    drop(gateway.kill());
+
+    // As if the kill had come between the record and the files; a start brings the rotation to its end.
+    let new = Signer::from_pkcs8(&fs::read(&key).expect("a key")).expect("a key");
+    fs::rename(&key, data.path().join("lineage-checkpoint.key.next")).expect("renamed");
+    let old_file = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().contains("lineage-checkpoint.key.old-");
+    for entry in fs::read_dir(data.path()).expect("a folder").flatten().filter(old_file) {
+        fs::remove_file(entry.path()).expect("removed");
+    }
+    place_key(&key, &Signer::from_pkcs8(&old).expect("a key"));
+    let gateway = setup.start();
+    gateway.chat(&chat("What is a bore?"), &[]);
+    let last = checkpoint_over(&gateway, gateway.status()["log"]["next_seq"].as_u64().expect("a seq"));
+    assert!(by(&last, &pin), "{last}");
+    let kept = Signer::from_pkcs8(&fs::read(&key).expect("a key")).expect("a key");
+    assert_eq!(kept.public_key(), new.public_key());
+    shipped(&gateway);
+    drop(gateway.stop());
+
+    let after_all = Keeper::of(data.path());
+    let anchors = first.key().with_file_name("anchors");
+    fs::write(&anchors, [&before, &after, &last].map(String::as_str).join("\n")).expect("a file");
+    let source = ["--data", data.path().to_str().expect("a plain name"), "--anchor", anchors.to_str().expect("a name")];
+    for keeper in [&first, &after_all] {
+        let (code, said) = keeper.verify(&source);
+        assert!(code == 0 && said.contains("3 kept receipts and anchors"), "{code} {said}");
+    }
+}
+
+#[test]
+fn a_checkpoint_key_that_was_kept_but_named_by_no_record_never_signs() {
+    let mock = mock();
+    let data = TempDir::new().expect("a folder");
+    let key = data.path().join("lineage-checkpoint.key");
+    let setup = Setup::on(&mock).within(data.path());
+    drop(setup.start().stop());
+    let there = fs::read(&key).expect("a key");
+    // As if the kill had come before the record.
+    place_key(&data.path().join("lineage-checkpoint.key.next"), &Signer::generate());
+    let gateway = setup.start();
+    gateway.chat(&chat("What is a neap tide?"), &[]);
+    checkpoint_over(&gateway, gateway.status()["log"]["next_seq"].as_u64().expect("a seq"));
+    drop(gateway.stop());
+    assert_eq!(fs::read(&key).expect("a key"), there);
+    Keeper::of(data.path()).accepts(data.path());
 }

@@ -2,9 +2,14 @@
 
 use crate::canned::Canned;
 use crate::gateway::{Gateway, Setup, chat, mock, streamed};
+use crate::keeper::Keeper;
+use crate::stack::free_address;
 use serde_json::Value;
 use signet_mock::{Behaviour, Config, MockUpstream};
+use std::process::Command;
+use tempfile::TempDir;
 
+const JSON: &str = "200 OK\r\nContent-Type: application/json";
 const ANSWER: &str = r#"{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"A bird."},"finish_reason":"stop"}]}"#;
 
 fn before(canned: &Canned) -> Gateway {
@@ -87,5 +92,93 @@ fn a_stream_in_which_the_provider_reports_an_error_is_neither_complete_nor_store
             assert_eq!(outcome(&gateway, &answer.id()), "upstream_error");
             assert_eq!(canned.calls(), call);
         }
+    }
+}
+
+#[test]
+fn the_record_of_a_fallback_names_the_attempts_in_order_and_the_model_that_answered() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let gone = free_address();
+    let gateway = Setup::on(&mock)
+        .within(data.path())
+        .set("provider.1.name", "gone")
+        .set("provider.1.base_url", &format!("http://{gone}/v1"))
+        .set("provider.1.api_key_env", "MOCK_KEY")
+        .set("model.0.name", "m")
+        .set("model.0.targets.0.provider", "gone")
+        .set("model.0.targets.0.model", "first")
+        .set("model.0.targets.1.provider", "mock")
+        .set("model.0.targets.1.model", "second")
+        .start();
+    for request in [chat("What is a rail?"), streamed("What is a crake?"), chat("What is a rail?")] {
+        let answer = gateway.chat(&request, &[]);
+        assert_eq!(answer.status, 200);
+        let said = gateway.record(&answer.id())["predicate"].take();
+        if said["cache"]["decision"] == "hit_exact" {
+            assert!(said["provider"].is_null() && said["parents"][0]["rel"] == "cache_source", "{said}");
+            continue;
+        }
+        let attempts = said["provider"]["attempts"].as_array().expect("a list");
+        let order: Vec<_> = attempts.iter().map(|it| (it["model"].as_str(), it["status"].as_u64())).collect();
+        assert_eq!(order, [(Some("first"), Some(0)), (Some("second"), Some(200))]);
+        assert_eq!(
+            (said["model"]["routed"].as_str(), said["provider"]["name"].as_str()),
+            (Some("second"), Some("mock"))
+        );
+    }
+    drop(gateway.stop());
+    Keeper::of(data.path()).accepts(data.path());
+}
+
+#[test]
+fn a_providers_own_request_ids_are_in_the_record_for_who_has_the_tenants_keys() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let gateway = Setup::on(&mock).within(data.path()).start();
+    let requests = [chat("What is a rail?"), streamed("What is a crake?"), chat("What is a coot?")];
+    let answers: Vec<_> = requests.iter().map(|request| gateway.chat(request, &[])).collect();
+    let ids: Vec<_> = answers.iter().map(|answer| answer.need("x-upstream-request-id").to_owned()).collect();
+    let records: Vec<_> = answers.iter().map(|answer| gateway.record(&answer.id())["predicate"].take()).collect();
+    for (record, id) in records.iter().zip(&ids) {
+        assert_eq!(record["provider"]["request_id"].as_str().map(str::len), Some(32));
+        assert!(!record.to_string().contains(id.as_str()), "in clear nowhere");
+    }
+    drop(gateway.stop());
+    let keeper = Keeper::of(data.path());
+    let seconds = records[0]["time"]["completed_ms"].as_u64().expect("a time") / 1000;
+    let day =
+        Command::new("date").args(["-u", "+%F", "-d"]).arg(format!("@{seconds}")).output().expect("it runs").stdout;
+    let day = String::from_utf8(day).expect("text");
+    let verify = |ids: &[String]| {
+        let line = |(id, record): (&String, &Value)| {
+            let count = |name: &str| record["usage"][name].as_u64().unwrap_or_default();
+            format!("mock,m,{},1,{},{},{id}\n", day.trim(), count("in"), count("out"))
+        };
+        let lines: String = ids.iter().zip(&records).map(line).collect();
+        let head = "provider,model,day,requests,input_tokens,output_tokens,request_id\n";
+        let file = keeper.key().with_file_name("usage.csv");
+        std::fs::write(&file, format!("{head}{lines}")).expect("a file");
+        let (data, file) = (data.path().to_str().expect("a name"), file.to_str().expect("a name").to_owned());
+        keeper.verify(&["--data", data, "--reconcile", &file])
+    };
+    let (code, said) = verify(&ids);
+    assert!(code == 0 && !said.contains("reconcile:"), "{code}: {said}");
+    // As many as before, but one that the gateway wrote no record of.
+    let mut other = ids.clone();
+    "req_unseen".clone_into(&mut other[1]);
+    let (code, said) = verify(&other);
+    assert!(code == 14 && said.contains("no record holds the request ids req_unseen"), "{code}: {said}");
+    std::fs::remove_file(data.path().join("tenant.secret")).expect("removed");
+    let (code, said) = verify(&other);
+    assert!(code == 0 && said.contains("not checked: request ids"), "{code}: {said}");
+}
+
+#[test]
+fn a_providers_request_id_is_taken_under_either_of_its_names_and_none_is_made_up() {
+    for (head, there) in [("200 OK\r\nContent-Type: application/json\r\nrequest-id: req_1", true), (JSON, false)] {
+        let gateway = before(&Canned::answering(head, ANSWER));
+        let answer = gateway.chat(&chat("What is a rail?"), &[]);
+        let provider = gateway.record(&answer.id())["predicate"]["provider"].take();
+        assert_eq!(provider["request_id"].is_string(), there, "{provider}");
+        assert!(provider["attempts"].is_array());
     }
 }

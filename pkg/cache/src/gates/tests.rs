@@ -489,7 +489,9 @@ mod properties {
             let variant = format!("  {}{end}", text.replacen("what", "What", 1));
             let (one, other) = (Question::read(&text), Question::read(&variant));
             prop_assert_eq!(one.as_ref().err(), other.as_ref().err());
-            if let (Ok(one), Ok(other)) = (one, other) {
+            if let (Ok(one), Ok(other)) = (one, other)
+                && !one.strict() // a word that came up may ask about writing ("typo")
+            {
                 prop_assert_eq!(one.same_words(), other.same_words());
                 prop_assert_eq!(one.bucket(), other.bucket());
             }

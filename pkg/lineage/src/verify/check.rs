@@ -1,10 +1,11 @@
 //! What can be told of one record by itself. Pure, so that it can be spread over threads.
 
 use super::facts::{self, Facts, Usage};
+use super::keyring::{KeyVerdict, Keyring};
 use super::pinned::{Pinned, Revoked};
 use super::report::Code;
 use super::{Stored, strict};
-use crate::{Columns, PublicKey, Record, hex};
+use crate::{Columns, KeyUse, PublicKey, Record, hex};
 use ed25519_dalek::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use signet_types::LogId;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 pub(super) struct Trust {
     keys: Vec<([u8; 32], VerifyingKey)>,
     revoked: Vec<Revoked>,
+    pub(super) ring: Option<Keyring>,
     /// By log, how many records an earlier run found to be good.
     pub(super) settled: BTreeMap<LogId, u64>,
 }
@@ -26,16 +28,24 @@ impl Trust {
             (key.key_id(), point)
         };
         let keys = pinned.attest.iter().map(decode).collect();
-        Self { keys, revoked: pinned.revoked.clone(), settled: BTreeMap::new() }
+        Self { keys, revoked: pinned.revoked.clone(), ring: pinned.ring.clone(), settled: BTreeMap::new() }
     }
 
     fn find(&self, id: &[u8; 32]) -> Option<&VerifyingKey> {
         self.keys.iter().find_map(|(known, key)| (known == id).then_some(key))
     }
 
-    /// A time can be made up by who holds a key, a place below a checkpoint that others hold cannot.
-    fn is_revoked(&self, r: &Record) -> bool {
-        self.revoked.iter().any(|it| it.key_id == r.key_id && it.log == r.log && r.seq >= it.last_good)
+    /// Whether a pinned key counts at a place: the seq of a record, or of the last one that a checkpoint covers. A time can
+    /// be made up by who holds a key, a place below a checkpoint that others hold cannot.
+    pub(super) fn verdict(&self, log: LogId, key_use: KeyUse, key_id: &[u8; 32], at: u64) -> KeyVerdict {
+        if self.revoked.iter().any(|it| it.key_id == *key_id && it.log == log && at >= it.last_good) {
+            return KeyVerdict::Revoked;
+        }
+        self.ring.as_ref().map_or(KeyVerdict::Good, |ring| ring.judge(log, key_use, key_id, at))
+    }
+
+    pub(super) fn knows(&self, key: &[u8; 32]) -> bool {
+        self.keys.iter().any(|(_, known)| known.as_bytes() == key)
     }
 
     /// Whether the leaf alone proves the record, by the tree head that an earlier run ended with. The first record names
@@ -109,8 +119,16 @@ fn proved(r: &Record, stored: &Stored, digest: &[u8; 32], trust: &Trust) -> Resu
     }
     let key =
         trust.find(&r.key_id).ok_or_else(|| (Code::UnknownKey, "signed by a key that is not pinned".to_owned()))?;
-    if trust.is_revoked(r) {
-        return Err((Code::RevokedKey, "signed by a key that is revoked for this place".to_owned()));
+    let wrong = match trust.verdict(r.log, KeyUse::Attest, &r.key_id, r.seq) {
+        KeyVerdict::Good => None,
+        KeyVerdict::Revoked => Some((Code::RevokedKey, "signed by a key that is revoked for this place")),
+        KeyVerdict::Retired => Some((Code::RevokedKey, "signed by a key that is retired at this place")),
+        KeyVerdict::Unknown => {
+            Some((Code::UnknownKey, "signed by a key that the keyring does not name for this place"))
+        }
+    };
+    if let Some((code, why)) = wrong {
+        return Err((code, why.to_owned()));
     }
     if !trust.is_settled(r) {
         key.verify_strict(&signed_bytes(&r.payload), &Signature::from_bytes(&r.sig))
@@ -136,7 +154,7 @@ pub(super) fn takes_over(name: &str, usage: Usage, old: Option<&[u8; 32]>, new: 
     point.is_some_and(|key| key.verify_strict(text.as_bytes(), &Signature::from_bytes(proof)).is_ok())
 }
 
-/// Differences that leave the proof whole: copies of signed facts in columns.
+/// What leaves the proof whole: copies of signed facts in columns that differ, and an answer by somebody who was not asked last.
 fn compare(r: &Record, stored: &Stored, leaf: &[u8; 32], facts: &Facts, findings: &mut Vec<(Code, String)>) {
     if stored.leaf_hash.is_some_and(|stored| stored != *leaf) {
         findings.push((Code::BadLeaf, "the stored leaf hash is not the record's".to_owned()));
@@ -145,6 +163,7 @@ fn compare(r: &Record, stored: &Stored, leaf: &[u8; 32], facts: &Facts, findings
     differs.extend((r.epoch != facts.epoch).then_some("epoch"));
     differs.extend((r.id != facts.id()).then_some("id"));
     differs.extend(stored.columns.iter().flat_map(|stored| differing(stored, &facts.columns)));
+    findings.extend(facts.broken.map(|what| (Code::LineageBroken, what.to_owned())));
     if !differs.is_empty() {
         findings.push((Code::IndexMismatch, format!("not as signed: {}", differs.join(", "))));
     }

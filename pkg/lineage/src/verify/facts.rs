@@ -14,6 +14,8 @@ pub(super) struct Facts {
     pub(super) parents: Vec<Edge>,
     pub(super) control: Control,
     pub(super) columns: Columns,
+    /// What is wrong with the order of those who were asked.
+    pub(super) broken: Option<&'static str>,
 }
 
 /// The fingerprint of an answer and the epoch of the tenant key that made it.
@@ -108,8 +110,23 @@ pub(super) fn read(payload: &[u8]) -> Result<Facts, &'static str> {
         response: Response { fp: bytes(p, &["response", "fp"]), key_epoch: caller_epoch.unwrap_or_default() },
         parents: read_edges(p)?,
         control: read_control(columns.kind, p)?,
+        broken: broken_chain(p),
         columns,
     })
+}
+
+/// Within a record the attempts are the chain: each but the first stands on the failure of the one before, and the last one
+/// gave the answer.
+fn broken_chain(p: &Value) -> Option<&'static str> {
+    let (last, earlier) = at(p, &["provider", "attempts"])?.as_array()?.split_last()?;
+    if earlier.iter().any(|attempt| int(attempt, &["status"]).is_none_or(|status| (1..400).contains(&status))) {
+        return Some("went on to another provider behind one that answered");
+    }
+    if text(last, &["model"]) != text(p, &["model", "routed"]) {
+        return Some("names another model than the last attempt's as the one it was routed to");
+    }
+    let same = text(last, &["provider"]) == text(p, &["provider", "name"]);
+    (!same).then_some("names another provider than the last attempt's")
 }
 
 fn read_edges(p: &Value) -> Result<Vec<Edge>, &'static str> {

@@ -12,6 +12,8 @@ use signet_types::{LogId, TenantId};
 pub(super) struct Log {
     pub(super) id: LogId,
     pub(super) row: Option<LogRow>,
+    /// The key in its row is pinned.
+    pub(super) row_pinned: bool,
     next_seq: u64,
     /// Leaves in the order of their seqs; while none is missing, the tree over them.
     pub(super) nodes: Nodes,
@@ -29,15 +31,15 @@ pub(super) struct Log {
     pub(super) keys: Vec<(u64, [u8; 32])>,
     /// From which epochs on it promises `strict`, or no more.
     pub(super) modes: Vec<(u32, bool)>,
-    /// The keys that sign its checkpoints, as its own signed records name them.
-    pub(super) checkpoint_keys: Vec<[u8; 32]>,
+    /// The keys that sign its checkpoints, as its own signed records name them: each those that cover its seq.
+    pub(super) checkpoint_keys: Vec<(u64, [u8; 32])>,
     /// Records of which only the leaf is left.
     pub(super) erased: Vec<u64>,
     /// Records below are gone by age, as a signed record says.
     pub(super) pruned: u64,
     pub(super) unindexed: u64,
     sealed: bool,
-    epoch: u32,
+    pub(super) epoch: u32,
     pub(super) losses: Vec<Loss>,
     /// The head that was last found to fit.
     fits: Option<TreeHead>,
@@ -100,6 +102,7 @@ impl Log {
         Self {
             id,
             row: None,
+            row_pinned: false,
             next_seq: 0,
             nodes: Nodes::default(),
             whole: None,
@@ -126,8 +129,10 @@ impl Log {
         }
     }
 
-    pub(super) fn known_as(&mut self, row: LogRow) {
+    /// `pinned`: the key that the row names is.
+    pub(super) fn known_as(&mut self, row: LogRow, pinned: bool) {
         self.row = Some(row);
+        self.row_pinned = pinned;
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -195,7 +200,7 @@ impl Log {
     /// Whether the record is signed by the key that the log's first record names, or the last rotation before it.
     fn owns(&mut self, seq: u64, key: Option<[u8; 32]>, facts: &Facts) -> bool {
         if let (0, Control::Open { key, checkpoint, origin, strict }) = (seq, &facts.control) {
-            self.checkpoint_keys.extend(checkpoint);
+            self.checkpoint_keys.extend(checkpoint.map(|key| (0, key)));
             self.opened = Some(Opened { origin: origin.clone() });
             self.modes.push((facts.epoch, *strict));
             self.keys.push((0, *key));
@@ -283,7 +288,11 @@ impl Log {
         if name.is_some_and(|name| !check::takes_over(&name, usage, old, new, proof)) {
             self.report(Code::BadSig, seq, "the key that takes over did not sign the rotation");
         } else if usage == Usage::Checkpoint {
-            self.checkpoint_keys.push(*new);
+            // Where the first record is not there, the one before is named here; a log without one signs all with the first.
+            if self.checkpoint_keys.is_empty() {
+                self.checkpoint_keys.push((0, *old.unwrap_or(new)));
+            }
+            self.checkpoint_keys.push((seq, *new));
         } else if current.is_some_and(|current| old != Some(current)) {
             self.report(Code::UnknownKey, seq, "a rotation away from a key that did not sign here");
         } else {

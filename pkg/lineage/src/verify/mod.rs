@@ -21,6 +21,7 @@ mod check;
 mod end;
 mod facts;
 mod held;
+mod keyring;
 mod line;
 mod log;
 mod nodes;
@@ -42,6 +43,7 @@ use signet_types::{LineageId, LogId, TenantId};
 use std::collections::{BTreeMap, HashSet};
 
 pub use held::TileReader;
+pub use keyring::{KeyVerdict, Keyring, KeyringFault, RootPolicy};
 pub use line::{read_line, write_line};
 pub use note::{Checked as CheckedCheckpoint, Included, NoteFault, checkpoint, notes, proof_file};
 pub use pinned::{Pinned, Revoked};
@@ -144,7 +146,8 @@ impl Verifier {
     /// A log that the database knows; it says how many records it stored. Of a database in use it is to be read before
     /// the records are.
     pub fn log(&mut self, row: LogRow) {
-        log_of(&mut self.logs, row.log).known_as(row);
+        let pinned = self.trust.knows(&row.attest_key);
+        log_of(&mut self.logs, row.log).known_as(row, pinned);
     }
 
     /// The next record, and the index columns stored with it.
@@ -172,7 +175,7 @@ impl Verifier {
 
     /// A tree head of a log that was kept elsewhere. Its own signature is the caller's to check.
     pub fn anchor(&mut self, log: LogId, head: TreeHead) {
-        self.anchors.push(Anchor { log, origin: None, head });
+        self.anchors.push(Anchor { log, origin: None, head, key: None });
     }
 
     /// The end of the data.
@@ -314,8 +317,11 @@ impl Verifier {
                 log.report(Code::MissingLog, receipt.seq, "a kept receipt names this log, nothing of it is there");
             }
         }
-        for Anchor { log: id, origin, head } in std::mem::take(&mut self.anchors) {
+        for Anchor { log: id, origin, head, key } in std::mem::take(&mut self.anchors) {
             let log = log_of(&mut self.logs, id);
+            if !log.lets_sign("an anchor", key, head.size) {
+                continue;
+            }
             if log.size() > 0 {
                 let found = log.anchor("an anchor", (origin.as_deref(), &head), &mut self.report.not_checked);
                 self.report.pins += u64::from(found);

@@ -21,6 +21,9 @@ pub enum NoteFault {
     /// None of the known keys signed it.
     #[error("not signed by a known key")]
     Unsigned,
+    /// The key that signed it no longer counted there, as a keyring or a line of pinned keys says.
+    #[error("signed by a key that no longer counted there")]
+    Revoked,
     /// A signature under the name and id of a known key does not fit.
     #[error("the signature of {0} does not fit")]
     BadSignature(String),
@@ -39,8 +42,8 @@ pub struct Checked {
     pub origin: String,
     /// Size and root of its tree.
     pub head: TreeHead,
-    /// Names of the known keys that signed it.
-    pub signers: Vec<String>,
+    /// The known keys that signed it.
+    pub signers: Vec<NoteKey>,
 }
 
 /// Reads a signed checkpoint and checks it with `keys`.
@@ -96,7 +99,7 @@ fn body(text: &str) -> Option<(&str, TreeHead)> {
     whole.then_some((origin, TreeHead { size: decimal(size)?, root: hash(root)? }))
 }
 
-fn signers(text: &str, lines: &str, keys: &[NoteKey]) -> Result<Vec<String>, NoteFault> {
+fn signers(text: &str, lines: &str, keys: &[NoteKey]) -> Result<Vec<NoteKey>, NoteFault> {
     let lines = lines.strip_suffix('\n').ok_or(NoteFault::Form("the last line does not end"))?;
     let mut signers = Vec::new();
     for line in lines.split('\n') {
@@ -111,7 +114,7 @@ fn signers(text: &str, lines: &str, keys: &[NoteKey]) -> Result<Vec<String>, Not
         if !fits {
             return Err(NoteFault::BadSignature(name.to_owned()));
         }
-        signers.push(name.to_owned());
+        signers.push(key.clone());
     }
     Ok(signers)
 }

@@ -1,8 +1,8 @@
 //! What an auditor holds for true: keys that did not come with the data.
 
-use crate::hex;
+use super::keyring::Keyring;
 use crate::tlog::NoteKey;
-use crate::{KeyFault, KeySet};
+use crate::{KeyFault, KeySet, KeyUse, hex};
 use signet_types::LogId;
 
 /// Pinned keys: those that sign records, those that sign checkpoints, and from which places on one of them no longer counts.
@@ -17,6 +17,8 @@ pub struct Pinned {
     pub notes: Vec<NoteKey>,
     /// Keys that fell into other hands.
     pub revoked: Vec<Revoked>,
+    /// A keyring that was opened with its roots: then its keys count where it says, and no others.
+    pub ring: Option<Keyring>,
 }
 
 /// What a key signed in a log from a place on counts no more, whatever time it names: `last_good` is the size of the last
@@ -27,13 +29,20 @@ pub struct Revoked {
     pub key_id: [u8; 32],
     /// The log that it signed for.
     pub log: LogId,
-    /// Records with a lower seq stay good.
+    /// Records with a lower seq stay good, and checkpoints of at most this size.
     pub last_good: u64,
 }
 
 impl From<KeySet> for Pinned {
     fn from(attest: KeySet) -> Self {
-        Self { attest, notes: Vec::new(), revoked: Vec::new() }
+        Self { attest, notes: Vec::new(), revoked: Vec::new(), ring: None }
+    }
+}
+
+impl From<Keyring> for Pinned {
+    fn from(ring: Keyring) -> Self {
+        let attest = KeySet::new(ring.keys(KeyUse::Attest, None)).expect("a keyring that was read has one");
+        Self { ring: Some(ring), ..attest.into() }
     }
 }
 
@@ -58,7 +67,7 @@ impl Pinned {
             // Where a line was taken out an empty one stays, so that others keep their numbers.
             pem.push('\n');
         }
-        Ok(Self { attest: KeySet::parse(&pem)?, notes, revoked })
+        Ok(Self { attest: KeySet::parse(&pem)?, notes, revoked, ring: None })
     }
 }
 

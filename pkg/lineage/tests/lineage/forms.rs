@@ -99,7 +99,9 @@ fn columns_are_read_from_the_signed_bytes() {
 fn a_model_name_that_a_database_cannot_store_is_no_column() {
     let mut log = Writer::filled(1, 2);
     let mut draft = log.request(ALICE);
-    draft.exchange.as_mut().expect("a request").model.routed = Some("gpt\0".to_owned());
+    let exchange = draft.exchange.as_mut().expect("a request");
+    exchange.model.routed = Some("gpt\0".to_owned());
+    exchange.provider.as_mut().expect("it went upstream").attempts[0].model = "gpt\0".to_owned();
     let record = log.append(&draft);
     assert_eq!(Columns::read(&record.payload).expect("a statement").model, None);
     assert_eq!(crate::sample::verify(&log.keys(), &log.records).exit_code(), 0);

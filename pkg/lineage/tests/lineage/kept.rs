@@ -3,7 +3,9 @@
 use crate::sample::{ALICE, BOB, ORIGIN, Writer, hex, signer};
 use signet_lineage::tlog::{Checkpoint, NoteKey};
 use signet_lineage::verify::{Code, Options, Pinned, Report, Revoked, Verifier, notes};
-use signet_lineage::{ControlValue, Draft, KeyFault, Kind, Leaf, Record, TreeHead, root_of};
+use signet_lineage::{
+    ControlValue, Draft, KeyFault, KeyRotation, KeySet, KeyUse, Kind, Leaf, LogRow, Record, TreeHead, root_of,
+};
 use signet_types::LogId;
 
 /// The seed of the key that signs checkpoints here.
@@ -269,4 +271,73 @@ fn one_file_pins_both_kinds_of_keys_and_names_revoked_ones() {
     {
         assert_eq!(Pinned::parse(&bad), Err(KeyFault::Line { line }), "{bad}");
     }
+}
+
+fn rotate(log: &mut Writer, old: u8, new: u8) -> u64 {
+    let name = format!("{ORIGIN}/{}", log.log);
+    let (old, new) = (signer(old).public_key(), signer(new));
+    let rotation = KeyRotation { key_use: KeyUse::Checkpoint, old: Some(old), new: &new };
+    let draft = Draft::key_rotate(&log.stamp(), &name, &rotation);
+    log.append(&draft).seq
+}
+
+fn note_by(log: &Writer, size: u64, seed: u8) -> String {
+    let key = NoteKey::new(&format!("{ORIGIN}/{}", log.log), signer(seed).public_key()).expect("a good name");
+    let below = usize::try_from(size).expect("small");
+    Checkpoint { origin: key.name().to_owned(), head: head(&log.records[..below]) }.sign(&key, &signer(seed))
+}
+
+#[test]
+fn a_checkpoint_is_good_under_the_key_that_its_last_record_left_in_force_and_under_no_other() {
+    let mut log = Writer::filled(1, 6);
+    let turn = rotate(&mut log, CHECKPOINT_KEY, 8);
+    while log.tree.size() < 12 {
+        log.ask(ALICE);
+    }
+    let both: Vec<_> = [CHECKPOINT_KEY, 8]
+        .map(|seed| NoteKey::new(&format!("{ORIGIN}/{}", log.log), signer(seed).public_key()).expect("a name"))
+        .to_vec();
+    for (size, seed, good) in [
+        (turn, CHECKPOINT_KEY, true),
+        (turn + 1, CHECKPOINT_KEY, false),
+        (turn, 8, false),
+        (turn + 1, 8, true),
+        (12, 8, true),
+        (12, CHECKPOINT_KEY, false),
+    ] {
+        for notes in [both.clone(), Vec::new()] {
+            let pinned = Pinned { notes, ..log.keys().into() };
+            let report = judged(pinned, &log.records, |v| assert!(v.kept(&note_by(&log, size, seed))));
+            let known = report.findings.iter().all(|it| it.code != Code::UnknownKey);
+            assert_eq!(known, good, "size {size} by {seed}: {report}");
+        }
+    }
+}
+
+#[test]
+fn right_after_a_rotation_what_is_still_on_its_way_to_the_database_is_no_finding() {
+    let mut log = Writer::filled(1, 6);
+    rotate(&mut log, CHECKPOINT_KEY, 8);
+    let note = note_by(&log, 7, 8);
+    let live = |records: &[Record], row: LogRow, pinned: &[u8]| {
+        let keys = KeySet::new(pinned.iter().map(|seed| signer(*seed).public_key())).expect("keys");
+        let mut verifier = Verifier::new(&keys, Options { live: true, ..Options::default() });
+        verifier.log(row);
+        verifier.held(&note);
+        for record in records {
+            verifier.record(record.clone(), None);
+        }
+        verifier.finish()
+    };
+    // The checkpoint is there, and the record that names its key is not.
+    let row =
+        |epoch, seed: u8| LogRow { epoch, attest_key: *signer(seed).public_key().as_bytes(), next_seq: 6, ..log.row() };
+    let report = live(&log.records[..6], row(1, 1), &[1]);
+    assert_eq!(report.exit_code(), 0, "{report}");
+    assert!(report.to_string().contains("which covers more than its first 6 records"), "{report}");
+    assert_eq!(live(&log.records, row(1, 1), &[1]).exit_code(), 0);
+    // The next process has made itself known with the key that a record to come lets in.
+    assert_eq!(live(&log.records, row(2, 5), &[1, 5]).exit_code(), 0);
+    finds(&live(&log.records, row(2, 5), &[1]), Code::IndexMismatch);
+    finds(&live(&log.records, row(1, 5), &[1, 5]), Code::IndexMismatch);
 }

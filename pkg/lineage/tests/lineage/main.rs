@@ -6,6 +6,7 @@ mod forms;
 mod golden;
 mod gone;
 mod kept;
+mod keyring;
 mod losses;
 mod properties;
 mod sample;

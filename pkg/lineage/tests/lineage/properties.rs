@@ -129,7 +129,10 @@ prop_compose! {
         (e.response.bytes, e.response.chunks) = (numbers[0], numbers[1]);
         if some[2] { e.provider = None } else if let Some(p) = &mut e.provider {
             (p.name, p.endpoint, p.attempts[0].model, p.attempts[0].ms) = (text(3), text(4), text(5), numbers[2]);
+            p.attempts[0].provider = text(3);
+            e.model.routed = Some(text(5));
             let again = p.attempts[0].clone();
+            p.attempts[0].status = 0;
             p.attempts.push(again);
         }
         e.limit.retry_after_ms = some[3].then_some(numbers[3]);

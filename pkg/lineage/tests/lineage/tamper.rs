@@ -2,7 +2,7 @@
 
 use crate::sample::{ALICE, BOB, START_MS, Writer, receipt, signer, verify, verify_with};
 use signet_lineage::verify::{Code, Options, Report, Stored, Verifier};
-use signet_lineage::{Columns, Draft, KeySet, Kind, Leaf, LogRow, Record, Signer, Tree, TreeHead};
+use signet_lineage::{AttemptFacts, Columns, Draft, KeySet, Kind, Leaf, LogRow, Record, Signer, Tree, TreeHead};
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::Arc;
 
@@ -355,4 +355,38 @@ fn a_receipt_of_another_origin_is_of_another_log() {
     let mut kept = receipt(&log.records[3]);
     kept.origin = "elsewhere.example/lineage".to_owned();
     finds(&verify_with(&log.keys(), &log.records, |v| v.receipt(kept)), Code::WrongLog);
+}
+
+#[test]
+fn attempts_that_do_not_lead_to_the_answer_are_a_broken_edge() {
+    let attempt = |provider: &str, model: &str, status| AttemptFacts {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        status,
+        ms: 3,
+    };
+    let (first, last) = (attempt("first", "a", 0), attempt("main", "gpt-4o-mini", 200));
+    let found = |attempts: &[&AttemptFacts], change: fn(&mut signet_lineage::Exchange)| {
+        let mut log = Writer::filled(1, 3);
+        let mut draft = log.request(ALICE);
+        let exchange = draft.exchange.as_mut().expect("a request");
+        let provider = exchange.provider.as_mut().expect("it went upstream");
+        provider.attempts = attempts.iter().map(|&attempt| attempt.clone()).collect();
+        change(exchange);
+        log.append(&draft);
+        let report = verify(&log.keys(), &log.records);
+        report.findings.iter().map(|it| (it.code, it.seq)).collect::<Vec<_>>()
+    };
+    let broken = [(Code::LineageBroken, Some(3))];
+    let keep = |_: &mut signet_lineage::Exchange| {};
+    assert_eq!(found(&[&last], keep), []);
+    assert_eq!(found(&[&first, &last], keep), []);
+    assert_eq!(found(&[&attempt("first", "a", 503), &last], keep), []);
+    assert_eq!(found(&[], keep), [], "nobody could be asked");
+    assert_eq!(found(&[&first, &last], |it| it.provider = None), [], "it stands on another's call");
+    assert_eq!(found(&[&attempt("first", "a", 200), &last], keep), broken);
+    assert_eq!(found(&[&last, &first], keep), broken);
+    assert_eq!(found(&[&first, &last], |it| it.model.routed = Some("a".to_owned())), broken);
+    assert_eq!(found(&[&first, &last], |it| it.model.routed = None), broken);
+    assert_eq!(found(&[&first, &attempt("other", "gpt-4o-mini", 200)], keep), broken);
 }

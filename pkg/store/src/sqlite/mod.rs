@@ -5,6 +5,7 @@
 
 mod captures;
 mod entries;
+mod keyring;
 mod keys;
 mod labels;
 mod notices;

@@ -133,6 +133,14 @@ macro_rules! capture_store_contract {
     };
 }
 
+macro_rules! keyring_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, keyrings, $fixture:
+            keyrings_above_a_version_are_found_highest_first_and_none_is_replaced
+        );
+    };
+}
+
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(postgres_before_records, postgres_before);
 record_store_contract!(sqlite_records, sqlite);
@@ -155,3 +163,5 @@ tree_store_contract!(postgres_before_trees, postgres_before);
 tree_store_contract!(sqlite_trees, sqlite);
 capture_store_contract!(postgres_captures, postgres);
 capture_store_contract!(sqlite_captures, sqlite);
+keyring_store_contract!(postgres_keyrings, postgres);
+keyring_store_contract!(sqlite_keyrings, sqlite);

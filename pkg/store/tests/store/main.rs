@@ -7,6 +7,7 @@ mod entries;
 mod faults;
 mod gaps;
 mod judged;
+mod keyrings;
 mod keys;
 mod labels;
 mod notices;

@@ -7,7 +7,7 @@ use crate::exit;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::Deserialize;
-use signet_lineage::{PublicKey, Record};
+use signet_lineage::{KeyUse, PublicKey, Record};
 use signet_types::LogId;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -33,34 +33,39 @@ pub(super) struct RevokeArgs {
 
 /// From where on a key signs in a log.
 #[derive(Debug, PartialEq, Eq)]
-struct Turn {
-    log: LogId,
-    usage: &'static str,
-    from: u64,
-    key: PublicKey,
+pub(super) struct Turn {
+    pub(super) log: LogId,
+    pub(super) usage: KeyUse,
+    /// The place of a record is its seq, that of a checkpoint the seq of the last record that it covers.
+    pub(super) from: u64,
+    pub(super) key: PublicKey,
 }
 
 pub(super) fn list(source: &Source) -> Result<u8> {
     let turns = turns(source)?;
     for (at, turn) in turns.iter().enumerate() {
-        let heir = turns[at + 1..].iter().find(|heir| (heir.log, heir.usage) == (turn.log, turn.usage));
-        let until = heir.map_or_else(|| "in force".to_owned(), |heir| format!("below {}", heir.from));
+        let until = heir(&turns, at).map_or_else(|| "in force".to_owned(), |heir| format!("below {}", heir.from));
         let Turn { log, usage, from, key } = turn;
-        say(&format!("{log} {usage} {} from {from} {until}\n", key.key_id_text()));
+        say(&format!("{log} {} {} from {from} {until}\n", usage.as_str(), key.key_id_text()));
     }
     Ok(exit::OK)
 }
 
+/// Who takes over from the turn at `at`.
+pub(super) fn heir(turns: &[Turn], at: usize) -> Option<&Turn> {
+    turns[at + 1..].iter().find(|heir| (heir.log, heir.usage) == (turns[at].log, turns[at].usage))
+}
+
 pub(super) fn revoke(args: &RevokeArgs) -> Result<u8> {
     let turns = turns(&args.source)?;
-    let named = turns.iter().filter(|turn| turn.usage == "attest" && turn.key.key_id_text().starts_with(&args.key));
+    let named = turns.iter().filter(|turn| turn.key.key_id_text().starts_with(&args.key));
     let named = named.filter(|turn| args.log.is_none_or(|log| log == turn.log));
     let named: BTreeSet<_> = named.map(|turn| (turn.key.key_id_text(), turn.log)).collect();
     let mut named = named.into_iter();
     let (key, log) = match (named.next(), named.next()) {
         (Some(found), None) => found,
         (None, _) => {
-            bail!("no record names a key {} that signs records there: see `signet lineage keys list`", args.key)
+            bail!("no record names a key {} there: see `signet lineage keys list`", args.key)
         }
         (Some(_), Some(_)) => {
             bail!("{} is more than one key, or signs more than one log: say more digits, or --log", args.key)
@@ -79,7 +84,7 @@ pub(super) fn revoke(args: &RevokeArgs) -> Result<u8> {
 }
 
 /// Every turn that the records name, by log and place.
-fn turns(source: &Source) -> Result<Vec<Turn>> {
+pub(super) fn turns(source: &Source) -> Result<Vec<Turn>> {
     let (mut turns, mut fault) = (Vec::new(), None);
     each_stored(source, &mut |seen| {
         let Seen::Record(record, _) = seen else { return };
@@ -105,6 +110,7 @@ struct Predicate {
 struct Control {
     #[serde(rename = "use")]
     usage: Option<String>,
+    old_key: Option<String>,
     new_key: Option<String>,
     key: Option<String>,
     checkpoint_key: Option<String>,
@@ -125,9 +131,13 @@ fn read(record: &Record) -> Result<Vec<Turn>> {
         Ok::<_, anyhow::Error>(key.transpose()?.map(|key| Turn { log, usage, from, key }))
     };
     let found = match control.usage.as_deref() {
-        Some("attest") => vec![turn("attest", record.seq + 1, control.new_key)?],
-        Some("checkpoint") => vec![turn("checkpoint", record.seq, control.new_key)?],
-        _ => vec![turn("attest", 0, control.key)?, turn("checkpoint", 0, control.checkpoint_key)?],
+        Some("attest") => vec![turn(KeyUse::Attest, record.seq + 1, control.new_key)?],
+        Some("checkpoint") => {
+            // The first one of a log that is older than checkpoints signs them all.
+            let from = control.old_key.map_or(0, |_| record.seq);
+            vec![turn(KeyUse::Checkpoint, from, control.new_key)?]
+        }
+        _ => vec![turn(KeyUse::Attest, 0, control.key)?, turn(KeyUse::Checkpoint, 0, control.checkpoint_key)?],
     };
     Ok(found.into_iter().flatten().collect())
 }

@@ -1,13 +1,13 @@
 //! `signet lineage keys`.
 
 use super::super::out::say;
-use super::key_list;
 use super::source::{Source, stored_logs};
+use super::{key_list, keyring};
 use crate::commands::admin::AdminArgs;
 use crate::exit;
 use crate::serve::keys::KeyFile;
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use signet_lineage::tlog::NoteKey;
 use signet_lineage::{PublicKey, Signer};
@@ -26,26 +26,50 @@ pub(crate) struct KeysArgs {
 
 #[derive(Subcommand)]
 enum KeysOrder {
-    /// Let a new key sign records from now on, in a running gateway. Both keys have to be pinned from then on.
-    Rotate(AdminArgs),
+    /// Let a new key sign records or checkpoints from now on, in a running gateway. Both keys have to be pinned from then on.
+    Rotate(RotateArgs),
     /// Print which key signs from which place on, a line each, as the records say.
     List(Source),
     /// Print the line of a file of pinned keys by which what the key signed behind a place counts no more.
     Revoke(key_list::RevokeArgs),
+    /// Draft, sign or check a keyring: what offline roots say of which key counts where, for `verify --keyring`.
+    #[command(subcommand)]
+    Keyring(keyring::KeyringOrder),
+}
+
+#[derive(Args)]
+struct RotateArgs {
+    /// What the new key is to sign: records (`attest`) or checkpoints.
+    #[arg(long = "use", value_enum, default_value = "attest")]
+    key_use: Use,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Use {
+    Attest,
+    Checkpoint,
 }
 
 pub(super) fn keys(args: &KeysArgs) -> Result<u8> {
     match &args.order {
         None => say(&text(&args.source)?),
-        Some(KeysOrder::Rotate(admin)) => return rotate(admin),
+        Some(KeysOrder::Rotate(args)) => return rotate(args),
         Some(KeysOrder::List(source)) => return key_list::list(source),
         Some(KeysOrder::Revoke(args)) => return key_list::revoke(args),
+        Some(KeysOrder::Keyring(order)) => return keyring::run(order),
     }
     Ok(exit::OK)
 }
 
-fn rotate(admin: &AdminArgs) -> Result<u8> {
-    let (status, body) = admin.ask("POST", "/admin/v1/lineage/keys/rotate", b"")?;
+fn rotate(args: &RotateArgs) -> Result<u8> {
+    let what = match args.key_use {
+        Use::Attest => "attest",
+        Use::Checkpoint => "checkpoint",
+    };
+    let order = format!("{{\"use\":\"{what}\"}}");
+    let (status, body) = args.admin.ask("POST", "/admin/v1/lineage/keys/rotate", order.as_bytes())?;
     if status == 200 {
         say(&format!("{body}\n"));
         return Ok(exit::OK);
@@ -53,25 +77,26 @@ fn rotate(admin: &AdminArgs) -> Result<u8> {
     bail!("the gateway says {status}: {}", body.trim())
 }
 
-/// The public keys of a folder: those that sign records or did so as PEM, the one that signs checkpoints as a verifier key.
+/// The public keys of a folder: those that sign records or did so as PEM, those that sign checkpoints as verifier keys. A key
+/// whose rotation is under way is among them: it may sign already.
 pub(super) fn text(source: &Source) -> Result<String> {
-    let mut keys = vec![signer(source, "lineage.key")?.public_key()];
-    keys.extend(KeyFile::at(source.folder().join("lineage.key")).old());
+    let keys = known(source, "lineage.key")?;
     let mut text: String = keys.iter().map(PublicKey::to_pem).collect();
     if source.folder().join("lineage-checkpoint.key").exists() {
-        let public = signer(source, "lineage-checkpoint.key")?.public_key();
-        for name in names(source, &keys)? {
-            let key = NoteKey::new(&name, public).ok_or_else(|| anyhow!("{name} is no key's name"))?;
+        let notes = known(source, "lineage-checkpoint.key")?;
+        for (name, public) in names(source, &keys)?.iter().flat_map(|name| notes.iter().map(move |key| (name, *key))) {
+            let key = NoteKey::new(name, public).ok_or_else(|| anyhow!("{name} is no key's name"))?;
             text.extend([key.to_string().as_str(), "\n"]);
         }
     }
     Ok(text)
 }
 
-fn signer(source: &Source, name: &str) -> Result<Signer> {
+fn known(source: &Source, name: &str) -> Result<Vec<PublicKey>> {
     let file = source.folder().join(name);
     let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-    Signer::from_pkcs8(&bytes).with_context(|| format!("reading the key in {}", file.display()))
+    let signer = Signer::from_pkcs8(&bytes).with_context(|| format!("reading the key in {}", file.display()))?;
+    Ok(KeyFile::at(file).known(&signer))
 }
 
 #[derive(Deserialize)]

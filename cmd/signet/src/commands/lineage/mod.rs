@@ -4,12 +4,14 @@ mod checkpoint;
 mod erase;
 mod export;
 mod key_list;
+mod keyring;
 mod keys;
 mod open;
 mod reconcile;
 mod sealed;
 mod show;
 mod source;
+mod tenants;
 mod verify;
 
 pub(super) use source::{Seen, Source, each_stored};

@@ -11,14 +11,19 @@
 //! | `day` | UTC, `YYYY-MM-DD` |
 //! | `requests` | answered with a status below 400 |
 //! | `input_tokens`, `output_tokens` | as billed |
+//! | `request_id` | may be missing: the provider's own id of the one request of this line |
 //!
 //! On the records' side a request is an attempt with such a status; its tokens are those of the record that says it was
 //! billed, and belong to the record's last attempt. Days that the file does not name are not compared.
+//!
+//! Records hold a provider's id only as a fingerprint under their tenant's key. Where those keys are at hand ids are compared too,
+//! one by one: a request that is missing is then told though another that was never made hides it in the counts.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use signet_lineage::Record;
-use std::collections::{BTreeMap, BTreeSet};
+use signet_lineage::{PROVIDER_REQUEST_ID, Record, TenantKey};
+use signet_types::TenantId;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -44,7 +49,17 @@ struct Sum {
 pub(super) struct Usage {
     provider: BTreeMap<Key, Sum>,
     records: BTreeMap<Key, Sum>,
+    /// The provider's own ids, if it gives them.
+    ids: BTreeMap<String, Key>,
+    /// Answers whose records hold the fingerprint of such an id, and how many there are without.
+    named: HashSet<Named>,
+    nameless: BTreeMap<Key, u64>,
 }
+
+/// A tenant's key by its epoch.
+pub(super) type KeyName = (TenantId, u32);
+/// A fingerprint under it.
+type Named = (KeyName, [u8; 16]);
 
 impl Usage {
     pub(super) fn read(file: &Path) -> Result<Self> {
@@ -58,6 +73,8 @@ impl Usage {
         let place =
             |name| header.iter().position(|column| *column == name).with_context(|| format!("no column {name}"));
         let places = COLUMNS.into_iter().map(place).collect::<Result<Vec<_>>>()?;
+        let id_place = place("request_id").ok();
+        let mut ids = BTreeMap::new();
         let mut provider = BTreeMap::<_, Sum>::new();
         for (number, line) in lines.enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let cells: Vec<_> = line.split(',').map(str::trim).collect();
@@ -67,15 +84,22 @@ impl Usage {
             let cell = |at: usize| cells[places[at]];
             let count = |at| cell(at).parse::<u64>().with_context(|| format!("line {}: {:?}", number + 2, cell(at)));
             let key = Key { day: cell(2).to_owned(), provider: cell(0).to_owned(), model: cell(1).to_owned() };
+            let id = id_place.map(|at| cells[at]).filter(|id| !id.is_empty());
+            if id.is_some_and(|id| count(3).ok() != Some(1) || ids.insert(id.to_owned(), key.clone()).is_some()) {
+                bail!("line {}: an id is of one request, and there once", number + 2);
+            }
             provider.entry(key).or_default().add(Sum { requests: count(3)?, input: count(4)?, output: count(5)? });
         }
-        Ok(Self { provider, records: BTreeMap::new() })
+        let (records, named, nameless) = (BTreeMap::new(), HashSet::new(), BTreeMap::new());
+        Ok(Self { provider, records, ids, named, nameless })
     }
 
     /// Adds what a record says was asked of providers. One that cannot be read is a finding of the verification.
     pub(super) fn count(&mut self, record: &Record) {
         let Ok(Statement { predicate: it }) = serde_json::from_slice(&record.payload) else { return };
-        let attempts = it.provider.map(|provider| provider.attempts).unwrap_or_default();
+        let (id, attempts) = it.provider.map(|provider| (provider.request_id, provider.attempts)).unwrap_or_default();
+        let name = it.caller.zip(id.as_deref().and_then(fingerprint));
+        let name = name.and_then(|(caller, id)| Some(((caller.tenant.parse().ok()?, caller.key_epoch), id)));
         let day = day(it.time.completed_ms);
         let last = attempts.len().saturating_sub(1);
         for (at, attempt) in attempts.into_iter().enumerate().filter(|(_, attempt)| (1..400).contains(&attempt.status))
@@ -83,6 +107,10 @@ impl Usage {
             let key = Key { day: day.clone(), provider: attempt.provider, model: attempt.model };
             let billed = it.usage.as_ref().filter(|usage| at == last && usage.billed);
             let (input, output) = billed.map_or((0, 0), |usage| (usage.input, usage.output));
+            match name.filter(|_| at == last && !self.ids.is_empty()) {
+                Some(name) => drop(self.named.insert(name)),
+                None => *self.nameless.entry(key.clone()).or_default() += 1,
+            }
             self.records.entry(key).or_default().add(Sum { requests: 1, input, output });
         }
     }
@@ -113,6 +141,45 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// The tenant keys without which the provider's ids cannot be compared; none if it gives no ids.
+    pub(super) fn wanted(&self) -> BTreeSet<KeyName> {
+        self.named.iter().map(|(key, _)| *key).collect()
+    }
+
+    /// Whether the provider gives ids.
+    pub(super) fn has_ids(&self) -> bool {
+        !self.ids.is_empty()
+    }
+
+    /// Ids of the provider's that no record holds, with the reason why one may be missing: none, or that so many records
+    /// cannot be told.
+    pub(super) fn strangers(&self, keys: &BTreeMap<KeyName, TenantKey>) -> Vec<(bool, String)> {
+        let is_told = |id: &str| {
+            let mut names = keys.iter().map(|(key, own)| (*key, own.fingerprint(PROVIDER_REQUEST_ID, id.as_bytes())));
+            names.any(|name| self.named.contains(&name))
+        };
+        let mut strangers = BTreeMap::<&Key, Vec<&str>>::new();
+        for (id, key) in self.ids.iter().filter(|(id, _)| !is_told(id)) {
+            strangers.entry(key).or_default().push(id);
+        }
+        let sealed = self.named.iter().filter(|(key, _)| !keys.contains_key(key)).count() as u64;
+        let line = |(key, ids): (&Key, Vec<&str>)| {
+            let untold = self.nameless.get(key).copied().unwrap_or_default() + sealed;
+            let missing = ids.len() as u64 > untold;
+            let why = if untold > 0 { format!(", where {untold} records do not tell theirs") } else { String::new() };
+            let ids = ids.join(" ");
+            (missing, format!("{} {} {}: no record holds the request ids {ids}{why}", key.day, key.provider, key.model))
+        };
+        strangers.into_iter().map(line).collect()
+    }
+}
+
+fn fingerprint(digits: &str) -> Option<[u8; 16]> {
+    // A tenant's id is written in the same way.
+    digits.parse::<TenantId>().ok().map(|bytes| *bytes.as_bytes())
+}
+
 impl Sum {
     fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
@@ -139,13 +206,21 @@ struct Statement {
 
 #[derive(Deserialize)]
 struct Predicate {
+    caller: Option<Caller>,
     provider: Option<Provider>,
     usage: Option<Tokens>,
     time: Time,
 }
 
 #[derive(Deserialize)]
+struct Caller {
+    tenant: String,
+    key_epoch: u32,
+}
+
+#[derive(Deserialize)]
 struct Provider {
+    request_id: Option<String>,
     attempts: Vec<Attempt>,
 }
 
@@ -212,6 +287,40 @@ mod tests {
         usage.count(&record(500, true));
         let differences = usage.differences();
         assert_eq!(differences.iter().map(|(missing, _)| *missing).collect::<Vec<_>>(), [true, true]);
+    }
+
+    #[test]
+    fn an_id_that_no_record_holds_shows_though_the_counts_are_equal() {
+        let (tenant, own) = (TenantId::from_bytes([7; 16]), TenantKey::generate());
+        let held = |id: &str| {
+            let id = crate::serve::keys::hex(&own.fingerprint(PROVIDER_REQUEST_ID, id.as_bytes()));
+            let payload = format!(
+                r#"{{"predicate":{{"caller":{{"key_epoch":1,"tenant":"{tenant}"}},"provider":{{"attempts":[{{"model":"m","ms":3,"provider":"b","status":200}}],"request_id":"{id}"}},"time":{{"completed_ms":1780000000000}}}}}}"#
+            );
+            Record { payload: payload.into_bytes().into(), ..record(200, false) }
+        };
+        let table = |ids: &[&str]| {
+            let line = |id: &&str| format!("b,m,2026-05-28,1,0,0,{id}\n");
+            let lines: Vec<_> = ids.iter().map(line).collect();
+            Usage::parse(&format!(
+                "provider,model,day,requests,input_tokens,output_tokens,request_id\n{}",
+                lines.concat()
+            ))
+        };
+        let keys = BTreeMap::from([((tenant, 1), own.clone())]);
+        let mut usage = table(&["one", "two"]).expect("a table");
+        usage.count(&held("one"));
+        usage.count(&held("two"));
+        assert_eq!((usage.strangers(&keys), usage.wanted().len()), (Vec::new(), 1));
+        let mut usage = table(&["one", "three"]).expect("a table");
+        usage.count(&held("one"));
+        usage.count(&held("two"));
+        assert_eq!(usage.differences(), [], "the counts tell nothing");
+        let [(true, line)] = &usage.strangers(&keys)[..] else { panic!("one that is missing") };
+        assert!(line.ends_with("no record holds the request ids three"), "{line}");
+        let untold = usage.strangers(&BTreeMap::new());
+        assert!(matches!(&untold[..], [(false, line)] if line.contains("2 records do not tell theirs")), "{untold:?}");
+        assert!(table(&["one", "one"]).is_err(), "an id is there once");
     }
 
     #[test]

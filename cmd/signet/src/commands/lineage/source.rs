@@ -46,7 +46,7 @@ impl Source {
         folder.map(|folder| folder.join("lineage")).filter(|dir| dir.exists())
     }
 
-    fn has_database(&self) -> bool {
+    pub(super) fn has_database(&self) -> bool {
         self.db.is_some() || self.folder().join("signet.db").exists()
     }
 
@@ -160,7 +160,7 @@ pub(super) fn with_stores<T>(source: &Source, ask: impl AsyncFnOnce(Stores) -> R
     stores.map(|stores| runtime.block_on(ask(stores))).transpose()
 }
 
-fn open(runtime: &tokio::runtime::Runtime, source: &Source) -> Result<Option<Stores>> {
+pub(super) fn open(runtime: &tokio::runtime::Runtime, source: &Source) -> Result<Option<Stores>> {
     let url = source.db.clone().unwrap_or_else(|| "sqlite://signet.db".to_owned());
     let stores = {
         let _inside = runtime.enter();

@@ -3,15 +3,17 @@
 use super::super::out::{complain, say};
 use super::super::progress::Progress;
 use super::export::{each_in_export, tile};
+use super::keyring::{root_file, roots};
 use super::reconcile::Usage;
 use super::sealed::Sealed;
 use super::source::{Seen, Source, ahead, each_stored};
+use super::tenants::tenant_keys;
 use crate::exit;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use signet_lineage::Receipt;
 use signet_lineage::tlog::Tile;
-use signet_lineage::verify::{Code, Options as VerifyOptions, Pinned, Report, Verifier, notes};
+use signet_lineage::verify::{Code, Keyring, Options as VerifyOptions, Pinned, Report, Verifier, notes};
 use signet_types::LogId;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,12 @@ pub(crate) struct VerifyArgs {
     /// The pinned public keys: PEM for records, `name+id+base64` for checkpoints; kept where the operator cannot change them.
     #[arg(long)]
     key: Option<PathBuf>,
+    /// Instead of pinned keys: a keyring that offline roots signed.
+    #[arg(long, requires = "root", conflicts_with = "key")]
+    keyring: Option<PathBuf>,
+    /// The roots' public keys in PEM, and how many of them must have signed; all of them if no number is given.
+    #[arg(long, value_name = "FILE[:K]", requires = "keyring")]
+    root: Option<String>,
     /// Receipts that a client kept, one `Lineage-Receipt` value a line: their records must be there, unchanged.
     #[arg(long)]
     receipts: Option<PathBuf>,
@@ -38,23 +46,26 @@ pub(crate) struct VerifyArgs {
     /// Fail where nothing pins the end of a log.
     #[arg(long)]
     require_anchor: bool,
-    /// What a provider says it did, as CSV with the columns provider, model, day, requests, input_tokens, output_tokens.
+    /// What a provider says it did, as CSV with the columns provider, model, day, requests, input_tokens, output_tokens
+    /// and, if it has them, request_id.
     #[arg(long, value_name = "CSV")]
     reconcile: Option<PathBuf>,
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
-    let Some(key) = &args.key else {
-        complain("signet lineage verify: --key FILE is needed: a log vouched for by its own folder proves nothing");
+    if args.key.is_none() && args.keyring.is_none() {
+        complain(
+            "signet lineage verify: --key FILE, or --keyring FILE --root FILE, is needed: a log vouched for by its own \
+             folder proves nothing",
+        );
         return Ok(exit::USAGE);
-    };
+    }
     if let Some(inside) = from_inside(args) {
         let inside = inside.display();
         complain(&format!("signet lineage verify: {inside} lies in what is verified, and so proves nothing"));
         return Ok(exit::USAGE);
     }
-    let text = read(key)?;
-    let pinned = Pinned::parse(&text).with_context(|| format!("reading the keys in {}", key.display()))?;
+    let pinned = pinned(args)?;
     let options = VerifyOptions {
         require_anchor: args.require_anchor,
         live: args.export.is_none() && args.source.is_live(),
@@ -67,7 +78,11 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
     let aside = look(args, &mut verifier, usage.as_mut(), &mut sealed)?;
     let unsealed = sealed.compare(args.export.is_none().then_some(&args.source), &mut verifier);
     if let Some(usage) = usage {
-        for (missing, line) in usage.differences() {
+        let strangers = match tenant_keys(&args.source, &usage)? {
+            Some(keys) => usage.strangers(&keys),
+            None => Vec::new(),
+        };
+        for (missing, line) in usage.differences().into_iter().chain(strangers) {
             say(&format!("reconcile: {line}\n"));
             if missing {
                 verifier.finding(Code::Gap, format!("a provider counts requests that have no record: {line}"));
@@ -78,6 +93,17 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
     report.not_checked.extend(unsealed);
     report.not_checked.extend(aside);
     Ok(say_report(&report))
+}
+
+/// What is trusted: a file of pinned keys, or what enough roots signed.
+fn pinned(args: &VerifyArgs) -> Result<Pinned> {
+    if let (Some(file), Some(root)) = (&args.keyring, &args.root) {
+        let envelope = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+        let ring = Keyring::open(&envelope, &roots(root)?);
+        return Ok(ring.with_context(|| format!("reading the keyring in {}", file.display()))?.into());
+    }
+    let key = args.key.as_deref().context("--key is needed")?;
+    Pinned::parse(&read(key)?).with_context(|| format!("reading the keys in {}", key.display()))
 }
 
 /// Hands over what was kept elsewhere.
@@ -154,11 +180,13 @@ fn say_report(report: &Report) -> u8 {
 }
 
 /// A file that should come from elsewhere and comes from the folder that it is to judge.
-fn from_inside(args: &VerifyArgs) -> Option<&PathBuf> {
+fn from_inside(args: &VerifyArgs) -> Option<PathBuf> {
     let judged = args.export.as_deref().filter(|path| path.is_dir()).unwrap_or_else(|| args.source.folder());
     let judged = fs::canonicalize(judged).ok()?;
-    let files = [&args.key, &args.receipts, &args.since].into_iter().flatten().chain(&args.anchor);
-    files.into_iter().find(|file| fs::canonicalize(file).is_ok_and(|file| file.starts_with(&judged)))
+    let root = args.root.as_deref().map(|root| root_file(root).0.to_owned());
+    let files =
+        [&args.key, &args.keyring, &root, &args.receipts, &args.since].into_iter().flatten().chain(&args.anchor);
+    files.into_iter().find(|file| fs::canonicalize(file).is_ok_and(|file| file.starts_with(&judged))).cloned()
 }
 
 fn read(file: &Path) -> Result<String> {
