@@ -1,8 +1,9 @@
 //! The rows of records in Postgres: `lineage_record`, and `lineage_entry` of earlier versions, which is only read.
 //!
-//! Rows go in by INSERT .. SELECT unnest, not by COPY BINARY: with batches of 1000, COPY carried 226,000 rows a second and unnest
-//! 159,000, two to three microseconds a row of difference where packing one takes ten and more; with batches of 100, 2,200 and 72,000
-//! (`cargo run -p signet-store --example copy_or_unnest`, one build host of two cores, interleaved). COPY also ignores
+//! Rows go in by INSERT .. SELECT unnest, not by COPY BINARY (`cargo run -p signet-store --example copy_or_unnest`, unoptimized, two busy
+//! cores, fsync off, by turns): with batches of 1000, COPY carried 226,000 rows a second and unnest 159,000, with 5000 188,000 and
+//! 154,000. That is one to two microseconds a row of the 38 that shipping one takes (`ship_rate`). With batches of 100 COPY came to 2,200
+//! and unnest to 72,000: some 40 ms a batch, which looks like a delayed acknowledgement and was not looked into. COPY also ignores
 //! `statement_timeout` and needs a connection that is discarded after any error.
 
 use super::read::{slim, to_fence, to_stored};
