@@ -49,6 +49,7 @@ soak: ## the long counts: more cases a property and crash states, 500 kills, the
 bench: ## micro-benchmarks, and a manifest of matched runs in loadtest/manifests
 	$(CARGO) bench --workspace --locked --benches
 	@$(PYTHON) deploy/bench.py
+	@$(PYTHON) deploy/ship_rate.py
 
 static-table: ## make the embedded encoder's table again, from its pinned sources (ten minutes; needs npm)
 	@$(PYTHON) tools/static-table/build.py
