@@ -38,7 +38,7 @@ kills: ## kill -9 at random moments in both modes, counted by another process (K
 	@$(PYTHON) deploy/kills.py
 
 soak: ## the long counts: more cases a property and crash states, 500 kills, the optional encoder, the drill, a million records verified
-	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --release
+	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --profile soak
 	rm -rf target/soak-model
 	$(CARGO) run --release --locked -p signet -- model fetch --data target/soak-model
 	DEMO_KILLS=20 $(PYTHON) deploy/demo run

@@ -84,7 +84,7 @@ def tests(env):
 
 def kills():
     """With the programs just tested."""
-    profile = "release" if "--release" in sys.argv else "debug"
+    profile = sys.argv[sys.argv.index("--profile") + 1] if "--profile" in sys.argv else "debug"
     step("programs", [CARGO, "build", "--locked", "-p", "signet", "-p", "signet-mock-cli", "-p", "signet-load", *sys.argv[1:]])
     folder = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
     env = {"SIGNET_BIN_DIR": str(Path(folder) / profile), "KILLS": "10", **os.environ}
