@@ -97,9 +97,11 @@ pub(super) const IS_ERASED: &str = "\
 SELECT 1 FROM lineage_record WHERE log_no = (SELECT log_no FROM lineage_log WHERE log_id = $1) AND seq = $2 AND enc = 9
 UNION ALL SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9) LIMIT 1";
 
-/// A batch, under the lock of its log's row.
+/// A batch, under the lock of its log's row. What is committed must be on the server's disk, whatever the server's default: segments
+/// are released by it, and in `strict+db` an answer waits for it.
 pub(super) async fn ship(conn: &mut PgConnection, log: LogId, epoch: u32, rows: &[Row]) -> Result<u64, Fault> {
-    let ask = "SELECT epoch, next_seq, log_no FROM lineage_log WHERE log_id = $1 FOR UPDATE";
+    let ask = "SELECT epoch, next_seq, log_no, CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') \
+        THEN set_config('synchronous_commit', 'on', true) END FROM lineage_log WHERE log_id = $1 FOR UPDATE";
     let found = unnamed(ask).bind(log.as_uuid()).fetch_optional(&mut *conn).await?;
     let log_no = found.as_ref().map(|row| row.try_get::<i32, _>(2)).transpose()?;
     let found = found.as_ref().map(to_fence).transpose()?;

@@ -196,3 +196,27 @@ async fn a_connection_to_a_server_that_only_reads_is_not_used_again() {
     refused_once(&stores, log, found, "read-only transaction", &batch).await;
     assert_eq!(held(&mut owner, log).await, (10, 10, 10));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_committed_to_the_disk_whatever_the_server_does_by_default() {
+    let fixture = Fixture::postgres().await;
+    let (url, log) = (&fixture.options.url, new_log());
+    fixture.stores.records.register(&log_row(log, 1)).await.expect("a new log");
+    let name = url.rsplit_once('/').expect("a name").1;
+    let mut owner = connect(url).await;
+    let watch = "CREATE TABLE seen (how text);
+        CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+        CREATE TRIGGER see AFTER INSERT ON lineage_record FOR EACH STATEMENT EXECUTE FUNCTION see()";
+    owner.execute(watch).await.expect("good SQL");
+    for (default, expected) in [("off", "on"), ("remote_write", "on"), ("remote_apply", "remote_apply")] {
+        let alter = AssertSqlSafe(format!("ALTER DATABASE {name} SET synchronous_commit = {default}"));
+        owner.execute(alter).await.expect("good SQL");
+        let stores = Stores::open(&fixture.options).expect("a good URL");
+        let next = stores.records.register(&log_row(log, 1)).await.expect("its log").next_seq;
+        stores.records.ship(log, 1, &records(log, next..next + 5)).await.expect("shipped");
+        let seen: String =
+            sqlx::query_scalar("DELETE FROM seen RETURNING how").fetch_one(&mut owner).await.expect("a row");
+        assert_eq!(seen, expected, "where the default is {default}");
+    }
+}
