@@ -14,9 +14,10 @@ CREATE TABLE lineage_writer (
     log_no  integer NOT NULL,
     epoch     bigint NOT NULL,
     key_id    bytea NOT NULL,
-    constants bytea NOT NULL,
-    UNIQUE (log_no, epoch, key_id, constants)
+    constants bytea NOT NULL
 );
+-- An index holds no more than about 2,700 bytes of a row, and callers have a say in how long these are.
+CREATE UNIQUE INDEX lineage_writer_of ON lineage_writer (log_no, epoch, key_id, sha256(constants));
 
 -- Ordered so that nothing is padded. Kinds and cache decisions by number: pkg/store/src/columns.rs. `leaf` is the first eight bytes
 -- of the leaf hash, which follows from the rest of the row; `parent` is the log's id and the seq, or empty: a row of an answer has no

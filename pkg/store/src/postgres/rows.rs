@@ -166,7 +166,7 @@ async fn writers(conn: &mut PgConnection, log_no: i32, rows: &[Row]) -> Result<V
 }
 
 async fn writer(conn: &mut PgConnection, log_no: i32, row: &Row) -> Result<i32, Fault> {
-    let find = "SELECT writer FROM lineage_writer WHERE log_no = $1 AND epoch = $2 AND key_id = $3 AND constants = $4";
+    let find = "SELECT writer FROM lineage_writer WHERE log_no = $1 AND epoch = $2 AND key_id = $3 AND sha256(constants) = sha256($4)";
     let add = "INSERT INTO lineage_writer (log_no, epoch, key_id, constants) VALUES ($1, $2, $3, $4) RETURNING writer";
     let (epoch, key) = (i64::from(row.record.epoch), row.record.key_id.as_slice());
     let with = |sql| unnamed(sql).bind(log_no).bind(epoch).bind(key).bind(&*row.constants);
