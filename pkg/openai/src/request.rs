@@ -176,10 +176,16 @@ pub(crate) fn object(body: &Bytes) -> Result<Vec<Member<'_>>, BadRequest> {
     }
 }
 
+/// Longest name of a model, in bytes. It is kept with every answer, in the clear.
+const MODEL_MAX: usize = 512;
+
 /// The model's name and where it lies, quotes included.
 pub(crate) fn model(members: &[Member<'_>]) -> Result<(String, Range<usize>), BadRequest> {
     let member = members.iter().find(|member| member.key == "model").ok_or_else(|| BadRequest::missing("model"))?;
     let name = member.value.as_str().ok_or_else(|| BadRequest::wrong_type("model", "a string"))?;
+    if name.len() > MODEL_MAX {
+        return Err(BadRequest::wrong_value("model", "a name of at most 512 bytes"));
+    }
     Ok((name.to_owned(), member.span.clone()))
 }
 

@@ -21,6 +21,9 @@ use signet_types::LineageId;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// Longest name that a record keeps of a provider's, in bytes.
+const NAME_MAX: usize = 512;
+
 /// What an endpoint is called in metrics, records and routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation {
@@ -352,7 +355,7 @@ impl State {
             model: ModelFacts {
                 asked: std::mem::take(&mut self.asked),
                 routed: self.routed.take(),
-                served: self.served.take(),
+                served: self.served.take().map(short),
             },
             provider: self.provider.take(),
             cache: std::mem::take(&mut self.cache),
@@ -390,7 +393,7 @@ impl State {
             bytes,
             fp: ending.answer_digest.map(|digest| key.fingerprint("answer", &digest)),
             chunks: ending.chunks,
-            finish: ending.finish.clone(),
+            finish: ending.finish.clone().map(short),
             outcome: ending.outcome,
             upstream: self.upstream_body,
         }
@@ -410,6 +413,12 @@ impl Drop for Exchange {
             tracing::error!(%id, %fault, "a request ended without a record");
         }
     }
+}
+
+/// What a provider calls something, as far as a record keeps it: names that are longer say nothing more.
+fn short(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(NAME_MAX));
+    name
 }
 
 /// The trace id of a W3C `traceparent` (Trace Context §3.2.2).

@@ -91,6 +91,11 @@ pub(crate) fn put_close(out: &mut Vec<u8>, seed: Seed, record: &Record) {
     put(out, seed, Kind::Close, 0, record.seq, &body);
 }
 
+/// Whether a frame can hold the record.
+pub(crate) fn fits(record: &Record) -> bool {
+    CLOSE_HEAD + record.payload.len() <= MAX_BODY
+}
+
 /// `leaves` are those of the group, the last of them that of seq `tree.size() - 1`.
 pub(crate) fn put_group_end(out: &mut Vec<u8>, seed: Seed, flags: u8, next_seq: u64, tree: &Tree, leaves: &[Hash]) {
     // A group so long that its leaves do not fit goes without them: the peaks alone continue the tree.

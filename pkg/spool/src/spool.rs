@@ -9,7 +9,7 @@ use crate::places::Place;
 use crate::reserve::{self, Reserve};
 use crate::segment::Span;
 use crate::writer::Writer;
-use crate::{identity, recover};
+use crate::{frame, identity, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use signet_lineage::{Leaf, Position, Record, Tree};
 use signet_types::{Clock, LineageId, LogId};
@@ -270,6 +270,8 @@ impl Shared {
             let record = Arc::new(seal(&place.position));
             let fits = (record.log, record.epoch, record.seq) == (log, epoch, seq);
             assert!(fits, "a seal must use the position that it is given");
+            // Here it costs this record and no other one.
+            assert!(frame::fits(&record), "a record of {} bytes", record.payload.len());
             let leaf_hash = Leaf::of(&record).hash();
             if place.fill(&record, leaf_hash)? {
                 return Ok(Written { record, leaf_hash });

@@ -50,6 +50,7 @@ fn what_is_not_a_chat_request_is_a_400_that_names_the_parameter() {
         (r#"{"messages":[]}"#.to_owned(), Some("model")),
         (r#"{"model":7,"messages":[]}"#.to_owned(), Some("model")),
         (r#"{"model":null,"messages":[]}"#.to_owned(), Some("model")),
+        (format!(r#"{{"model":"{}","messages":[]}}"#, "m".repeat(513)), Some("model")),
         (r#"{"model":"m"}"#.to_owned(), Some("messages")),
         (r#"{"model":"m","messages":{}}"#.to_owned(), Some("messages")),
         (r#"{"model":"m","messages":"hi"}"#.to_owned(), Some("messages")),
@@ -74,6 +75,26 @@ fn what_is_not_a_chat_request_is_a_400_that_names_the_parameter() {
         assert_eq!(answer.need("x-should-retry"), "false");
     }
     unharmed(&gateway, &mock);
+}
+
+/// A name that no frame of the log could hold, were it kept.
+#[test]
+fn a_model_name_as_long_as_a_body_may_be_is_refused_with_a_record_beside_those_of_others() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let giant = format!(r#"{{"model":"{}","messages":[]}}"#, "m".repeat(17 << 20));
+    std::thread::scope(|scope| {
+        let refused = scope.spawn(|| gateway.post(CHAT, &[], giant.as_bytes()));
+        for n in 0..20 {
+            let answer = gateway.chat(&chat(&format!("Which is question {n}?")), &[]);
+            let receipt = answer.need("lineage-receipt").to_owned();
+            assert!(!gateway.record(answer.need("lineage-id")).is_null(), "{receipt}");
+        }
+        let refused = refused.join().expect("an answer");
+        assert_eq!(refused.refusal(400)["param"], "model");
+        assert_eq!(gateway.record(refused.need("lineage-id"))["predicate"]["model"]["asked"], "");
+    });
+    assert_eq!(gateway.metric("signet_panics_total"), 0);
 }
 
 #[test]

@@ -182,3 +182,19 @@ fn a_providers_request_id_is_taken_under_either_of_its_names_and_none_is_made_up
         assert!(provider["attempts"].is_array());
     }
 }
+
+#[test]
+fn names_of_a_provider_are_kept_as_far_as_names_go() {
+    let long = "é".repeat(1 << 20);
+    let answer = format!(
+        r#"{{"id":"x","object":"chat.completion","created":1,"model":"{long}","choices":[{{"index":0,"message":{{"role":"assistant","content":"Yes."}},"finish_reason":"{long}"}}]}}"#
+    );
+    let canned = Canned::answering("200 OK\r\nContent-Type: application/json", answer.leak());
+    let gateway = before(&canned);
+    let answer = gateway.chat(&chat("Is it?"), &[]);
+    assert_eq!(answer.status, 200);
+    let kept = gateway.record(answer.need("lineage-id"));
+    for name in ["/predicate/model/served", "/predicate/response/finish"] {
+        assert_eq!(kept.pointer(name).and_then(|name| name.as_str()).map(str::len), Some(512), "{name}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Records that are signed at once.
 
 use super::{close, fill, head, id, ids, open, read_all, record};
+use crate::frame::MAX_BODY;
 use crate::log::{LogFault, Opened, RecordLog};
 use crate::sim::{Call, SimFiles};
 use crate::spool::Spool;
@@ -188,4 +189,32 @@ fn one_that_panics_alone_does_not_bar_the_others() {
     let control = Opened::control(id(9));
     catch_unwind(AssertUnwindSafe(|| log.close_alone(Some(control), sealed).map(drop))).expect_err("the seal panics");
     assert_eq!(close(&log, None, 0).expect("usable").seq, 0);
+}
+
+#[test]
+fn a_record_that_fits_no_frame_costs_those_that_are_written_with_it_nothing() {
+    let files = SimFiles::new();
+    let (log, _) = open(&files);
+    let given_up = AtomicUsize::new(0);
+    let (is_in, may) = channel();
+    std::thread::scope(|scope| {
+        let (log, given_up) = (&log, &given_up);
+        let ahead = scope.spawn(move || {
+            let seal = &mut |at: &Position| {
+                is_in.send(()).expect("the other thread");
+                until(|| waiting(log) == 1 || given_up.load(Ordering::SeqCst) == 1);
+                record(id(1), at)
+            };
+            log.close(None, seal).map(|written| written.seq)
+        });
+        may.recv().expect("the other thread");
+        let giant = |at: &Position| Record { payload: vec![b' '; MAX_BODY].into(), ..record(id(2), at) };
+        let giant = catch_unwind(AssertUnwindSafe(|| log.close(None, &mut |at| giant(at)).map(drop)));
+        given_up.store(1, Ordering::SeqCst);
+        assert!(giant.is_err());
+        assert!(matches!(ahead.join(), Ok(Ok(0))));
+    });
+    assert_eq!(close(&log, None, 3).expect("usable").seq, 1);
+    drop(log);
+    assert_eq!(ids(&read_all(&open(&files).0, 0)), [id(1), id(3)]);
 }
