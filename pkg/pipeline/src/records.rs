@@ -10,13 +10,19 @@ use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use serde_json::value::RawValue;
-use signet_lineage::{Columns, Kind, Outcome, Receipt, Record};
+use signet_lineage::{Columns, Kind, Outcome, Receipt, Record, ShipFault};
 use signet_openai::ModelList;
 use signet_provider::{Ask, filter_request_headers};
 use signet_types::{LineageId, TenantId};
 use std::sync::Arc;
 
 const MODELS_MAX: usize = 8 << 20;
+
+#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
+fn away(fault: ShipFault) -> Fault {
+    tracing::warn!(%fault, "a record cannot be looked up");
+    Fault::NotReady("the record store is away")
+}
 
 #[derive(serde::Serialize)]
 struct Shown<'a> {
@@ -68,15 +74,14 @@ impl Pipeline {
         let log = self.parts.recorder.log();
         if let Some(recent) = log.find(id) {
             // A segment that is still retained holds what was erased in the store.
-            let shipped = recent.seq < log.stats().shipped_seq;
-            let erased = shipped && self.parts.records.is_erased(recent.log, recent.seq).await.unwrap_or(false);
+            if recent.seq >= log.stats().shipped_seq {
+                return Ok(Some(recent));
+            }
+            let erased = self.parts.records.is_erased(recent.log, recent.seq).await.map_err(away)?;
             return Ok(Some(recent).filter(|_| !erased));
         }
         let found = self.parts.records.find(id, None).await;
-        found.map(|record| record.map(Arc::new)).map_err(|fault| {
-            tracing::warn!(%fault, "a record cannot be looked up");
-            Fault::NotReady("the record store is away")
-        })
+        found.map(|record| record.map(Arc::new)).map_err(away)
     }
 
     /// A tenant sees its own records, and those of refusals before anyone was known: they say nothing of a caller, and

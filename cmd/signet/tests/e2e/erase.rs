@@ -3,6 +3,7 @@
 use crate::client::ask;
 use crate::gateway::{Gateway, Setup, chat, eventually, mock, records, signet};
 use crate::keeper::Keeper;
+use crate::stack::Postgres;
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
@@ -86,4 +87,17 @@ fn what_is_about_the_log_cannot_be_erased_and_nothing_is_without_a_reason() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("404"));
     let folder = gateway.stop();
     assert!(records(&folder.path).iter().all(|record| record["predicate"]["kind"] != "erasure"));
+}
+
+#[test]
+fn an_erased_payload_is_not_shown_either_while_the_store_that_knows_of_it_is_away() {
+    let (mock, postgres) = (mock(), Postgres::start());
+    let gateway = Setup::on(&mock).on_services(&postgres.url(), None).start();
+    let gone = gateway.chat(&chat("What is a spring tide?"), &[]);
+    assert!(erase(&gateway, &gone.id(), "a caller's order").status.success());
+    let path = format!("/v1/lineage/{}", gone.id());
+    postgres.down();
+    assert_eq!(gateway.get(&path).status, 503, "the segment still holds it");
+    let fresh = gateway.chat(&chat("What is a rip tide?"), &[]);
+    gateway.record(&fresh.id());
 }
