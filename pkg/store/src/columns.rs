@@ -42,7 +42,7 @@ const OTHER: &str = "";
 /// What stands for a count that needs more than the four bytes of its column.
 const MANY: u64 = i32::MAX.unsigned_abs() as u64;
 
-/// Kinds that the first version did not know: its shipper filed them as [`UNREAD`], without any column.
+/// Kinds that the first version did not know: its shipper filed them as [`UNREAD`], without any column, and in no `lineage_record`.
 const LATER: [Kind; 3] = [Kind::KeyRotate, Kind::Prune, Kind::Open];
 
 /// One row to insert.

@@ -67,6 +67,7 @@ pub(crate) trait Backend: Send + Sync {
     async fn probe(&self) -> Result<(), StoreFault>;
     async fn has_schema(&self) -> Result<bool, StoreFault>;
     async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault>;
+    async fn strays(&self) -> Result<Vec<String>, ShipFault>;
     async fn close(&self);
 }
 
@@ -171,6 +172,14 @@ impl Stores {
     /// The database cannot be read.
     pub async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
         self.backend.stored(log, from_seq, limit).await
+    }
+
+    /// What the rows call a log that [`RecordStore::logs`] does not name: nobody would look for these rows.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn strays(&self) -> Result<Vec<String>, ShipFault> {
+        self.backend.strays().await
     }
 
     /// Ends all connections; operations after it fail.

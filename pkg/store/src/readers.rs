@@ -224,7 +224,7 @@ macro_rules! readers {
             let record = to_record(row, writers)?;
             let leaf_hash = Some(leaf_hash(row, Some(&record))?);
             let (text, _) = words(row)?;
-            if is_later(text, &record.payload) && has_no_columns(row) {
+            if slim(row)?.is_none() && is_later(text, &record.payload) && has_no_columns(row) {
                 return Ok((record, Stored { unindexed: true, leaf_hash, ..Stored::default() }));
             }
             let kind = stored_kind(text, &record.payload);
@@ -257,8 +257,7 @@ macro_rules! readers {
         /// Of the columns that a shipper fills from the statement, none is.
         fn has_no_columns(row: &$row) -> bool {
             use sqlx::ValueRef as _;
-            let beside = slim(row).is_ok_and(|slim| slim.is_none_or(|s| s.parent.is_empty() && s.cache.is_none()));
-            beside && (11..=18).all(|at| row.try_get_raw(at).is_ok_and(|value| value.is_null()))
+            (11..=18).all(|at| row.try_get_raw(at).is_ok_and(|value| value.is_null()))
         }
 
         fn columns(row: &$row, kind: signet_lineage::Kind, id: LineageId) -> Result<Columns, Fault> {

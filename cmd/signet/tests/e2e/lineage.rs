@@ -273,6 +273,11 @@ fn no_change_to_a_stored_record_is_accepted() {
         format!("UPDATE lineage_entry SET model = 'other' {row}"),
         format!("UPDATE lineage_entry SET epoch = 2 {row}"),
         format!("DELETE FROM lineage_entry {row}"),
+        "DELETE FROM lineage_log".to_owned(),
+        format!(
+            "UPDATE lineage_entry SET log_id = CAST({} AS BLOB) {row}; UPDATE lineage_log SET next_seq = 3; DELETE FROM lineage_entry WHERE seq > 3",
+            flip("log_id")
+        ),
         "DELETE FROM lineage_entry WHERE seq >= 4; UPDATE lineage_log SET next_seq = 4".to_owned(),
         "DELETE FROM lineage_entry; DELETE FROM lineage_log".to_owned(),
     ] {

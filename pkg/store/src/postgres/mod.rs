@@ -179,6 +179,10 @@ impl Backend for PgStore {
         self.stored(log, from_seq, limit).await
     }
 
+    async fn strays(&self) -> Result<Vec<String>, ShipFault> {
+        self.strays().await
+    }
+
     async fn close(&self) {
         self.end().await;
     }

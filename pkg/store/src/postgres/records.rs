@@ -2,7 +2,7 @@
 
 use super::read::{to_columns, to_log, to_record, to_stored};
 use super::rows::{
-    ADD_DAYS, ERASE, FIND_ANYWHERE, FIND_NEAR, IS_ERASED, LIST, LIST_OWN, RECORDS, STORED, known_writers, ship,
+    ADD_DAYS, ERASE, FIND_ANYWHERE, FIND_NEAR, IS_ERASED, LIST, LIST_OWN, RECORDS, STORED, STRAYS, known_writers, ship,
 };
 use super::{PgStore, unnamed};
 use crate::columns::Row;
@@ -133,13 +133,25 @@ impl PgStore {
         from_seq: u64,
         limit: u32,
     ) -> Result<Vec<(Record, Stored)>, ShipFault> {
-        let from_seq = to_i64(from_seq)?;
+        // A place that no record can have is read too, and told as what it is.
+        let from_seq = if from_seq == 0 { i64::MIN } else { to_i64(from_seq)? };
         let work = self.transact(move |conn| {
             Box::pin(async move {
                 let ask = unnamed(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
                 let rows = ask.fetch_all(&mut *conn).await?;
                 let known = known_writers(conn, &rows).await?;
                 rows.iter().map(|row| to_stored(row, &known)).collect()
+            })
+        });
+        Ok(work.await?)
+    }
+
+    /// Logs that have rows and no row of their own, so that nobody looks for them.
+    pub(crate) async fn strays(&self) -> Result<Vec<String>, ShipFault> {
+        let work = self.transact(|conn| {
+            Box::pin(async move {
+                let rows = unnamed(STRAYS).fetch_all(conn).await?;
+                rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
             })
         });
         Ok(work.await?)

@@ -92,6 +92,15 @@ pub(super) const LIST: &str = of_both!("id < $1", "id < $1", " ORDER BY id DESC 
 pub(super) const LIST_OWN: &str =
     of_both!("id < $1 AND tenant = $3", "id < $1 AND tenant = $3", " ORDER BY id DESC LIMIT $2");
 
+// From log to log by the index, over however many rows.
+pub(super) const STRAYS: &str = "\
+WITH RECURSIVE new AS (SELECT (SELECT min(log_no) FROM lineage_record) AS log
+    UNION ALL SELECT (SELECT min(log_no) FROM lineage_record WHERE log_no > log) FROM new WHERE log IS NOT NULL),
+old AS (SELECT (SELECT log_id FROM lineage_entry ORDER BY log_id LIMIT 1) AS log
+    UNION ALL SELECT (SELECT log_id FROM lineage_entry WHERE log_id > log ORDER BY log_id LIMIT 1) FROM old WHERE log IS NOT NULL)
+SELECT 'log_no ' || log FROM new WHERE log NOT IN (SELECT log_no FROM lineage_log)
+UNION ALL SELECT 'log_id ' || log FROM old WHERE log NOT IN (SELECT log_id FROM lineage_log)";
+
 pub(super) const ERASE: &str = "SELECT lineage_erase($1, $2, $3)";
 pub(super) const IS_ERASED: &str = "\
 SELECT 1 FROM lineage_record WHERE log_no = (SELECT log_no FROM lineage_log WHERE log_id = $1) AND seq = $2 AND enc = 9

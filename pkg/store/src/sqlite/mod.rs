@@ -138,6 +138,10 @@ impl Backend for SqliteStore {
         self.stored(log, from_seq, limit).await
     }
 
+    async fn strays(&self) -> Result<Vec<String>, ShipFault> {
+        self.strays().await
+    }
+
     async fn close(&self) {
         self.read.close().await;
         self.write.close().await;

@@ -158,13 +158,22 @@ impl SqliteStore {
         from_seq: u64,
         limit: u32,
     ) -> Result<Vec<(Record, Stored)>, ShipFault> {
-        let from_seq = to_i64(from_seq)?;
+        // A place that no record can have is read too, and told as what it is.
+        let from_seq = if from_seq == 0 { i64::MIN } else { to_i64(from_seq)? };
         let work = self.read(move |conn| {
             Box::pin(async move {
                 let ask = sqlx::query(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
                 ask.fetch_all(conn).await?.iter().map(|row| to_stored(row, &Writers::new())).collect()
             })
         });
+        Ok(work.await?)
+    }
+
+    /// Logs that have rows and no row of their own, so that nobody looks for them.
+    pub(crate) async fn strays(&self) -> Result<Vec<String>, ShipFault> {
+        let ask = "SELECT DISTINCT 'log_id ' || lower(hex(log_id)) FROM lineage_entry
+            WHERE log_id NOT IN (SELECT log_id FROM lineage_log)";
+        let work = self.read(move |conn| Box::pin(async move { Ok(sqlx::query_scalar(ask).fetch_all(conn).await?) }));
         Ok(work.await?)
     }
 }

@@ -45,6 +45,7 @@ macro_rules! judge_contract {
             no_flipped_bit_of_a_stored_row_goes_unseen
             rows_whose_payload_is_gone_are_read_as_erased
             a_later_kind_without_columns_is_read_as_not_indexed
+            rows_that_nobody_would_look_for_are_told
         );
     };
 }

@@ -74,6 +74,8 @@ pub(in crate::commands) enum Seen {
     Record(Record, Box<Stored>),
     /// A part of an export that is not what it should be.
     Broken(String),
+    /// Records of a log that the database does not list.
+    Stray(String),
     /// What is there and cannot be judged.
     Aside(String),
 }
@@ -120,6 +122,10 @@ pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(See
         if let Some(note) = runtime.block_on(trees.newest_checkpoint(row.log))? {
             each(Seen::Checkpoint(note));
         }
+    }
+    let strays = stores.as_ref().map_or(Ok(Vec::new()), |stores| runtime.block_on(stores.strays()))?;
+    for log in strays {
+        each(Seen::Stray(log));
     }
     let mut logs: BTreeMap<LogId, bool> = rows.iter().map(|row| (row.log, true)).collect();
     let aside: BTreeMap<LogId, PathBuf> = spool.as_deref().map_or(Ok(Vec::new()), set_aside)?.into_iter().collect();
@@ -211,18 +217,61 @@ async fn each_beyond(dir: &Path, next: u64, stores: Option<&Stores>, each: &mut 
 async fn each_row(stores: &Stores, log: LogId, each: &mut dyn FnMut(Seen)) -> Result<u64> {
     let mut from = 0;
     loop {
-        let page = stores.stored(log, from, PAGE).await?;
-        let Some((last, _)) = page.last() else { return Ok(from) };
-        from = last.seq + 1;
+        let mut page = stores.stored(log, from, PAGE).await?;
+        let Some(next) = behind(&mut page) else { return Ok(from) };
+        from = next;
         for (record, beside) in page {
             each(Seen::Record(record, Box::new(beside)));
         }
     }
 }
 
+/// Where the next page begins, none behind the last. A full page leaves its last seq to the next one: a second row of it,
+/// which somebody added, may stand there.
+fn behind<T>(page: &mut Vec<(Record, T)>) -> Option<u64> {
+    let (first, last) = (page.first()?.0.seq, page.last()?.0.seq);
+    if page.len() < PAGE as usize || first == last {
+        return Some(last + 1);
+    }
+    page.retain(|(record, _)| record.seq < last);
+    Some(last)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As a database gives them: the rows from a seq on, in order.
+    fn paged(seqs: &[u64]) -> Vec<u64> {
+        let record = |seq: u64| Record {
+            id: signet_types::LineageId::from_bytes([1; 16]),
+            log: LogId::from_bytes([1; 16]),
+            epoch: 1,
+            seq,
+            payload: [].into(),
+            key_id: [0; 32],
+            sig: [0; 64],
+        };
+        let (mut from, mut read) = (0, Vec::new());
+        loop {
+            let rows = seqs.iter().filter(|seq| **seq >= from).take(PAGE as usize);
+            let mut page: Vec<_> = rows.map(|seq| (record(*seq), ())).collect();
+            let Some(next) = behind(&mut page) else { return read };
+            from = next;
+            read.extend(page.iter().map(|(record, ())| record.seq));
+        }
+    }
+
+    #[test]
+    fn a_second_row_of_a_seq_is_read_wherever_a_page_ends() {
+        let page = u64::from(PAGE);
+        for again in [0, page - 2, page - 1, page, 2 * page - 2, 2 * page - 1, 2 * page, 3 * page - 1] {
+            let mut seqs: Vec<u64> = (0..3 * page).chain([again]).collect();
+            seqs.sort_unstable();
+            assert_eq!(paged(&seqs), seqs, "{again}");
+        }
+        assert_eq!(paged(&[]), [0_u64; 0]);
+    }
 
     #[test]
     fn a_folder_is_live_while_somebody_holds_its_lock() {

@@ -142,6 +142,9 @@ fn look(
         Seen::Of(records) => of = Some(records),
         Seen::Checkpoint(note) => verifier.held(&note),
         Seen::Broken(what) => verifier.finding(Code::BadLeaf, what),
+        Seen::Stray(log) => {
+            verifier.finding(Code::MissingLog, format!("there are records of {log}, which the database does not list"));
+        }
         Seen::Aside(what) => aside.push(what),
         Seen::Record(record, beside) => {
             done += 1;
