@@ -115,6 +115,8 @@ DECLARE
     part name;
 BEGIN
     PERFORM lineage_append_only_entries(writer);
+    -- A table or function of its own could stand in the way of ours, or be called with the owner's rights.
+    EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC, %I', current_schema(), writer);
     FOR part IN SELECT inhrelid::regclass::name FROM pg_inherits WHERE inhparent = 'lineage_record'::regclass LOOP
         PERFORM lineage_guard_day(part);
     END LOOP;

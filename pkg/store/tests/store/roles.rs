@@ -13,7 +13,9 @@ async fn guarded(fixture: &Fixture) -> String {
     let role = format!("w{}", EntryId::generate(NOON).as_uuid().simple());
     let mut owner = PgConnection::connect(&fixture.options.url).await.expect("the test server answers");
     let let_in = format!("CREATE ROLE {role} LOGIN PASSWORD 'w'; SELECT lineage_append_only('{role}')");
-    owner.execute(AssertSqlSafe(let_in.clone())).await.expect("an owner may");
+    // As in a database that was made by Postgres 14 or before.
+    let before = let_in.replace(';', "; GRANT CREATE ON SCHEMA public TO PUBLIC;");
+    owner.execute(AssertSqlSafe(before)).await.expect("an owner may");
     let again = let_in.rsplit("; ").next().expect("two statements").to_owned();
     owner.execute(AssertSqlSafe(again)).await.expect("it may be repeated");
     let (_, place) = fixture.options.url.rsplit_once('@').expect("a URL with a user");
@@ -100,6 +102,8 @@ async fn neither_writer_nor_owner_changes_or_removes_what_was_appended() {
         "DROP FUNCTION lineage_erase",
         "SELECT lineage_erase_entry(gen_random_uuid(), 1, '')",
         "CREATE TABLE mine (x int)",
+        "CREATE TABLE lineage_record_p20991231 (x int)",
+        "CREATE FUNCTION lineage_guard_day(part name) RETURNS void LANGUAGE sql AS ''",
     ] {
         refused(&writer, statement).await;
     }
