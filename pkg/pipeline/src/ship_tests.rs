@@ -150,6 +150,10 @@ impl RecordStore for Yes {
     async fn records(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Record>, ShipFault> {
         Ok(Vec::new())
     }
+
+    async fn leaves(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Leaf>, ShipFault> {
+        Ok(Vec::new())
+    }
 }
 
 fn sealed(signer: &Signer, seq: u64, draft: impl FnOnce(&ControlStamp) -> Draft) -> Arc<Record> {
