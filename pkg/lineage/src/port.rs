@@ -68,7 +68,7 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Removes the payload of a stored record. Its hash stays in its place, so that the leaf can still be told, and so do
     /// the columns beside it. Whether it was there until now.
     async fn erase(&self, record: &Record) -> Result<bool, ShipFault>;
-    /// Whether the payload of a record was removed.
+    /// Whether the payload of a record was removed, or the record itself by age.
     async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault>;
     /// What may be searched of `tenant`'s records, or of everyone's: those with lower ids than `before`, highest first, at
     /// most `limit`.

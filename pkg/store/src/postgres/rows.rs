@@ -95,7 +95,8 @@ pub(super) const LIST_OWN: &str =
 pub(super) const ERASE: &str = "SELECT lineage_erase($1, $2, $3)";
 pub(super) const IS_ERASED: &str = "\
 SELECT 1 FROM lineage_record WHERE log_no = (SELECT log_no FROM lineage_log WHERE log_id = $1) AND seq = $2 AND enc = 9
-UNION ALL SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9) LIMIT 1";
+UNION ALL SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)
+UNION ALL SELECT 1 FROM lineage_pruned WHERE log_id = $1 AND below_seq > $2 LIMIT 1";
 
 /// A batch, under the lock of its log's row.
 pub(super) async fn ship(conn: &mut PgConnection, log: LogId, epoch: u32, rows: &[Row]) -> Result<u64, Fault> {

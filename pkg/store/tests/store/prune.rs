@@ -98,6 +98,7 @@ pub(crate) async fn nothing_goes_without_a_stored_prune_and_then_only_what_is_be
     assert_eq!((seqs(&fixture, log).await, seqs(&fixture, dead).await), (vec![5, 6, 7], vec![]));
     assert_eq!(seqs(&fixture, speaker).await, [0, 1]);
     assert_eq!(store.find(old[1].id, None).await.expect("read"), None);
+    assert!(store.is_erased(log, 4).await.expect("read") && !store.is_erased(log, 5).await.expect("read"));
     let rows = store.logs().await.expect("read");
     assert!(rows.iter().any(|row| (row.log, row.next_seq) == (dead, 3)), "it is still known");
     ship(&fixture, log, 8..9, now_ms()).await;
