@@ -4,6 +4,7 @@ use super::*;
 use crate::checkpoint::{Cadence, CheckpointParts, Checkpointer};
 use crate::recorder::{Durability, Voice};
 use crate::ship::Shipper;
+use crate::signing::CheckpointKeys;
 use crate::tree::TreeParts;
 use crate::tree_files::TreeFiles;
 use async_trait::async_trait;
@@ -250,8 +251,9 @@ impl Process {
             log: log.clone(),
             files: Some(files.clone()),
             store: stores.trees.clone(),
-            key,
-            signer: signer(1),
+            name: key.name().to_owned(),
+            keys: Arc::new(CheckpointKeys::new(signer(1), Vec::new())),
+            ring: None,
             cadence: Cadence { every: Duration::from_millis(20), leaves: 1 },
             clock: place.clock.clone(),
             metrics,

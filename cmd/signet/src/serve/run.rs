@@ -189,7 +189,7 @@ impl Process {
                 ring::watch(ring.clone(), self.recorder.clone(), self.health.clone(), self.config.lineage.on_full);
             self.services.spawn(ring.run(self.stop.clone(), then));
         }
-        self.prune(migrated.clone());
+        self.services.spawn(tree::prune(self.pruner.clone(), migrated.clone(), self.stop.clone()));
         let carrying = tokio::select! {
             started = self.start(&apps, &migrated) => started?,
             () = signalled() => {
@@ -467,16 +467,6 @@ impl Process {
                 () = stop.cancelled() => shipper.run(stop.clone(), Duration::ZERO).await,
             }
         })
-    }
-
-    /// Drops old records, once the schema is there.
-    fn prune(&self, migrated: CancellationToken) {
-        let Some(pruner) = self.pruner.clone() else { return };
-        let stop = self.stop.clone();
-        self.services.spawn(async move {
-            migrated.cancelled().await;
-            pruner.run(stop).await;
-        });
     }
 
     /// Writes what is due and looks after the components.

@@ -96,7 +96,7 @@ impl Tree {
 
     /// Drops old records, if the operator wants that.
     pub(crate) fn pruner(&self, of: Of<'_>) -> Result<Option<Arc<Pruner>>> {
-        let Of { config, common, recorder, stores, health } = of;
+        let Of { config, common, recorder, stores, health, .. } = of;
         if config.lineage.retain_days == 0 {
             return Ok(None);
         }
@@ -155,6 +155,13 @@ fn keys(
         let notes: String = notes.flat_map(|key| [key.to_string(), "\n".to_owned()]).collect();
         format!("{}{notes}{ring}", keys.map(|keys| keys.to_string()).unwrap_or_default())
     })
+}
+
+/// Drops old records, if that is wanted, once the schema is there.
+pub(crate) async fn prune(pruner: Option<Arc<Pruner>>, migrated: CancellationToken, stop: CancellationToken) {
+    let Some(pruner) = pruner else { return };
+    migrated.cancelled().await;
+    pruner.run(stop).await;
 }
 
 /// The anchors of the configuration, and the database.

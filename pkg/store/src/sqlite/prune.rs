@@ -3,7 +3,7 @@
 use super::SqliteStore;
 use super::read::to_record;
 use crate::fault::{Fault, to_i64, to_u64};
-use crate::readers::record_columns;
+use crate::readers::{Writers, record_columns};
 use async_trait::async_trait;
 use signet_lineage::{DeclaredPrune, PruneStore, PrunedLog, Record, ShipFault};
 use signet_types::LogId;
@@ -71,7 +71,7 @@ impl PruneStore for SqliteStore {
 
 async fn note(conn: &mut SqliteConnection, log: LogId, seq: i64) -> Result<(), Fault> {
     let stored = sqlx::query(STORED).bind(log.as_uuid()).bind(seq).fetch_optional(&mut *conn).await?;
-    let record = stored.as_ref().map(to_record).transpose()?;
+    let record = stored.as_ref().map(|row| to_record(row, &Writers::new())).transpose()?;
     let said = record.as_ref().and_then(DeclaredPrune::read);
     let said = said.ok_or_else(|| Fault::Corrupt(format!("log {log} has no prune record at seq {seq}")))?;
     let order = sqlx::query(NOTE).bind(said.log.as_uuid()).bind(to_i64(said.below_seq)?).bind(log.as_uuid()).bind(seq);
