@@ -13,7 +13,7 @@ use signet_types::{Clock, ManualClock, SystemClock};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -121,6 +121,11 @@ fn a_gateway_drops_old_records_and_all_that_was_kept_of_them_still_holds() {
     fs::write(&file, &export.stdout).expect("a file");
     let (code, said) = keeper.verify(&["--export", file.to_str().expect("a plain name")]);
     assert_eq!(code, 0, "{said}");
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/verify/signet_verify.py");
+    let mut other = Command::new("python3");
+    other.args(["-B", tool, "--key"]).arg(keeper.key()).arg("--anchor").arg(&anchors).arg(&file);
+    let out = other.output().expect("python3 runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
 }
 
 #[test]
