@@ -162,7 +162,7 @@ def take(where, line, keys, revoked, logs, gone):  # reads one line into its log
 def judge(name, log, gone):  # what can be told when all lines have passed
     declared = {n for _, start, end in log.losses if end is not None for n in range(start, end + 1)}
     below, peaks = gone.get(name, (0, ""))
-    missing = set(range(below, max(log.leaves))) - set(log.leaves)
+    missing = set(range(below, max(log.leaves, default=0))) - set(log.leaves)
     for code, seqs, why in (("GAP", missing - declared, "it is missing"),
                             ("DB_REGRESSION", missing & log.regressed, "the database had confirmed it, and lost it"),
                             ("ERASED_UNAUTH", {seq for seq in log.erased if (name, seq) not in gone}, "erased, unsigned")):
@@ -187,7 +187,7 @@ def compare_note(note, notes, revoked, logs, what):
             "REVOKED_KEY" if last >= revoked.get((sha256(SPKI, key), name), last + 1) else
             "MISSING_LOG" if log is None else
             "UNKNOWN_KEY" if key in dict(log.notes).values() and [key] != [k for n, k in log.notes if n <= last][-1:] else
-            "TRUNCATED" if end > max(log.leaves) + 1 else "FORK" if log.root(end) not in good else None)
+            "TRUNCATED" if end > max(log.leaves, default=log.size - 1) + 1 else "FORK" if log.root(end) not in good else None)
     return code and (by or what == "anchor") and report(code, f"{what} of {origin} at size {size}")
 
 
@@ -201,7 +201,7 @@ def compare_receipt(text, logs, gone):
             None if seq not in log.leaves and seq < gone.get(name, (0,))[0] else
             "LOST_DECLARED" if any(start <= seq <= (seq if end is None else end) and (again or epoch + 1) > epoch
                                    for again, start, end in log.losses) else
-            "FORK" if seq in log.leaves else "GAP" if seq < max(log.leaves) else "TRUNCATED")
+            "FORK" if seq in log.leaves else "GAP" if seq < max(log.leaves, default=0) else "TRUNCATED")
     return code and report(code, f"receipt {text}: its record is not there")
 
 
@@ -218,8 +218,8 @@ def main():
                 take(f"{file.name} line {number}", line, keys, revoked, logs, gone)
             except (ValueError, KeyError, TypeError, AttributeError) as fault:
                 report("BAD_LEAF", f"{file.name} line {number}: {fault!r}")
-    for name, log in logs.items():
-        judge(name, log, gone)
+    for name in sorted({*logs, *(it for it in gone if isinstance(it, str))}):  # a log may be pruned to its end
+        judge(name, logs.setdefault(name, Log()), gone)
     held = [("checkpoint", file) for file in args.export.glob("logs/*/checkpoints")]
     for what, file in held + [("anchor", file) for file in args.anchor]:
         kept = re.findall(r"(?:[^\n]+\n){3}\n(?:\u2014 [^\n]+\n)+", file.read_text())

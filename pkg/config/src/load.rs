@@ -411,6 +411,7 @@ fn lineage(mut section: Section<'_>) -> Lineage {
         on_full: section.choice("on_full", &[("reject", Some(OnFull::Reject)), ("degrade", Some(OnFull::Degrade))]),
         spool_max_bytes: section.number("spool_max_bytes", 17_179_869_184, 1..=PIB),
         retain_bytes: section.number("retain_bytes", 2_147_483_648, 0..=PIB),
+        retain_days: u32::try_from(section.number("retain_days", 0, 0..=36_500)).expect("within its range"),
         key_file: key_file(&mut section, "key_file"),
         checkpoint_key_file: key_file(&mut section, "checkpoint_key_file"),
         root_file: key_file(&mut section, "root_file"),

@@ -60,7 +60,7 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          cache.persist=true cache.ttl_max_s=604800 cache.ttl_s=3600 cache.volatile_ttl_s=60 limits.ip_burst=100 limits.ip_rps=50 \
          lineage.anchor_every_s=10 lineage.capture_days=30 lineage.capture_max_bytes=1048576 lineage.checkpoint_every_leaves=4096 lineage.checkpoint_every_s=1 lineage.dir=lineage \
          lineage.mode=spool lineage.on_full=reject lineage.origin=localhost/signet lineage.public=false \
-         lineage.retain_bytes=2147483648 lineage.root_threshold=0 lineage.spool_max_bytes=17179869184 provider.0.api_key=not set \
+         lineage.retain_bytes=2147483648 lineage.retain_days=0 lineage.root_threshold=0 lineage.spool_max_bytes=17179869184 provider.0.api_key=not set \
          provider.0.api_key_env=OPENAI_API_KEY provider.0.base_url=https://api.openai.com/v1 \
          provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \

@@ -248,6 +248,8 @@ pub struct Lineage {
     pub spool_max_bytes: u64,
     /// Most bytes of segments that are kept after they were shipped.
     pub retain_bytes: u64,
+    /// Days that records are kept in the store beside today; 0: for ever.
+    pub retain_days: u32,
     /// The Ed25519 key. None: generated into the data folder.
     pub key_file: Option<PathBuf>,
     /// The Ed25519 key of checkpoints. None: generated into the data folder.

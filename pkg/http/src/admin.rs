@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use signet_cache::{Counts, RouteView, Tier, Withdrawal};
 use signet_lineage::KeyUse;
 use signet_lineage::tlog::NoteKey;
-use signet_pipeline::{Fault, Ring, RingFault, Rotated, Rotation};
+use signet_pipeline::{Fault, Pruner, Ring, RingFault, Rotated, Rotation};
 use signet_types::{LineageId, Secret, TenantId};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -37,6 +37,8 @@ pub struct AdminConfig {
     pub rotation: Option<Arc<Rotation>>,
     /// The keyring in force; none without roots.
     pub ring: Option<Arc<Ring>>,
+    /// Drops old records; none where they are kept for ever.
+    pub pruner: Option<Arc<Pruner>>,
 }
 
 #[derive(Clone)]
@@ -189,6 +191,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/lineage/{id}/open", post(open_capture))
         .route("/admin/v1/lineage/keys/rotate", post(rotate))
         .route("/admin/v1/lineage/keyring", post(publish_keyring))
+        .route("/admin/v1/lineage/prune", post(prune))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     let audits = Router::new()
@@ -390,6 +393,16 @@ async fn publish_keyring(State(admin): State<Admin>, body: Bytes) -> Response {
             (StatusCode::CONFLICT, format!("{fault}\n")).into_response()
         }
         Err(fault @ RingFault::Keyring(_)) => bad(&fault),
+        Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
+    }
+}
+
+async fn prune(State(admin): State<Admin>) -> Response {
+    let Some(pruner) = &admin.config.pruner else {
+        return (StatusCode::CONFLICT, "records are kept for ever: set lineage.retain_days\n").into_response();
+    };
+    match pruner.turn().await {
+        Ok(turn) => Json(turn).into_response(),
         Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
     }
 }

@@ -27,6 +27,13 @@ pub(crate) fn array<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(out)
 }
 
+/// The bytes that `text` spells in lowercase digits.
+pub(crate) fn bytes(text: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?);
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
 const fn digit(c: u8) -> Option<u8> {
     match c {
         b'0'..=b'9' => Some(c - b'0'),

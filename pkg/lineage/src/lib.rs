@@ -14,6 +14,7 @@ mod keys;
 mod open;
 mod port;
 mod position;
+mod prune;
 mod receipt;
 mod record;
 mod statement;
@@ -31,8 +32,11 @@ pub use gap::DeclaredGap;
 pub use keyring::{KEYRING_TYPE, KeyringEntry, draft_keyring, sign_keyring};
 pub use keys::{KeyFault, KeySet, PublicKey, Signer};
 pub use open::{OpenFacts, OpenFault};
-pub use port::{CaptureRow, CaptureStore, KeyringStore, LogRow, RecordStore, ShipFault, TreeFault, TreeStore};
+pub use port::{
+    CaptureRow, CaptureStore, KeyringStore, LogRow, PruneStore, PrunedLog, RecordStore, ShipFault, TreeFault, TreeStore,
+};
 pub use position::{Position, TreeHead};
+pub use prune::{DeclaredPrune, gap_leaves};
 pub use receipt::{Receipt, ReceiptFault};
 pub use record::{Leaf, Record};
 pub use statement::{NO_COMMITMENT, PREDICATE_TYPE, Prepared, STATEMENT_TYPE};

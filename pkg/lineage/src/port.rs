@@ -1,7 +1,7 @@
 //! What shipping and reading records needs from a database.
 
 use crate::tlog::Tile;
-use crate::{Columns, Record, TreeHead};
+use crate::{Columns, Leaf, Record, TreeHead};
 use async_trait::async_trait;
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Removes the payload of a stored record. Its hash stays in its place, so that the leaf can still be told, and so do
     /// the columns beside it. Whether it was there until now.
     async fn erase(&self, record: &Record) -> Result<bool, ShipFault>;
-    /// Whether the payload of a record was removed.
+    /// Whether the payload of a record was removed, or the record itself by age.
     async fn is_erased(&self, log: LogId, seq: u64) -> Result<bool, ShipFault>;
     /// What may be searched of `tenant`'s records, or of everyone's: those with lower ids than `before`, highest first, at
     /// most `limit`.
@@ -82,6 +82,8 @@ pub trait RecordStore: Send + Sync + 'static {
     async fn logs(&self) -> Result<Vec<LogRow>, ShipFault>;
     /// Records of one log from `from_seq` on in order, at most `limit`; with holes if rows are missing.
     async fn records(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Record>, ShipFault>;
+    /// As [`RecordStore::records`], but the leaves only: also those of erased records, as far as what is left tells them.
+    async fn leaves(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Leaf>, ShipFault>;
 }
 
 /// Keeps keyrings for all replicas. They are checked by who reads them.
@@ -123,8 +125,8 @@ pub enum TreeFault {
     Unavailable(String),
 }
 
-/// Keeps what logs publish of their trees, for replicas that did not write them. Hashes of level 0 are not kept: rows hold
-/// the leaf hashes.
+/// Keeps what logs publish of their trees, for replicas that did not write them. Hashes of level 0 are kept only where records
+/// were dropped: else rows hold the leaf hashes.
 #[async_trait]
 pub trait TreeStore: Send + Sync + 'static {
     /// Adds a checkpoint of a log that `epoch` owns. One that is there already is no fault.
@@ -137,7 +139,8 @@ pub trait TreeStore: Send + Sync + 'static {
     async fn tile(&self, log: LogId, level: u8, index: u64) -> Result<Option<Vec<u8>>, TreeFault>;
     /// Level and highest index of the tiles that are there.
     async fn tile_ends(&self, log: LogId) -> Result<Vec<(u8, u64)>, TreeFault>;
-    /// Leaf hashes of shipped records from `from` on, at most `limit`, up to the first that is missing.
+    /// Leaf hashes of shipped records from `from` on, at most `limit`, up to the first that is missing; out of the tiles where
+    /// records were dropped.
     async fn leaf_hashes(&self, log: LogId, from: u64, limit: u32) -> Result<Vec<[u8; 32]>, TreeFault>;
 }
 
@@ -174,4 +177,32 @@ pub trait CaptureStore: Send + Sync + 'static {
     async fn erase_captures(&self, of: [u8; 16], until_ms: u64) -> Result<u64, ShipFault>;
     /// Removes rows that were completed before `before_ms`, and again those that were erased. How many there were.
     async fn sweep_captures(&self, before_ms: u64) -> Result<u64, ShipFault>;
+}
+
+/// A log of which records were dropped, or may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrunedLog {
+    /// The log.
+    pub log: LogId,
+    /// Records below may be gone.
+    pub below_seq: u64,
+    /// Log and seq of the newest `prune` record that says so.
+    pub by: (LogId, u64),
+}
+
+/// Drops records by age. Nothing goes without a `prune` record that is stored.
+#[async_trait]
+pub trait PruneStore: Send + Sync + 'static {
+    /// The first seq of a log from `from` on whose record is of one of the last `days` days or today; the end of what is
+    /// stored where there is none. Postgres goes by the day of the row and its own clock, `SQLite` by the signed time and
+    /// `now_ms`.
+    async fn expired_below(&self, log: LogId, from: u64, days: u32, now_ms: u64) -> Result<u64, ShipFault>;
+    /// What was noted, by log.
+    async fn pruned(&self) -> Result<Vec<PrunedLog>, ShipFault>;
+    /// Takes note of a `prune` record that is stored: what it names may be dropped from now on. One that goes less far than an
+    /// earlier one changes nothing.
+    async fn note_prune(&self, record: &Record) -> Result<(), ShipFault>;
+    /// Drops what may be dropped: in Postgres each day before the last `days` of which no record has to stay, in `SQLite` each
+    /// record. Returns how many days or records went.
+    async fn drop_pruned(&self, days: u32) -> Result<u64, ShipFault>;
 }

@@ -35,14 +35,24 @@ impl Leaf {
 
     /// The leaf of `record`.
     pub fn of(record: &Record) -> Self {
+        Self::with_digest(record, &Sha256::digest(&record.payload).into())
+    }
+
+    /// The leaf of a record of whose payload only the SHA-256 is left.
+    pub fn with_digest(record: &Record, payload_sha256: &[u8; 32]) -> Self {
         let mut leaf = [0_u8; Self::LEN];
         leaf[0] = 1;
         leaf[1..17].copy_from_slice(record.log.as_bytes());
         leaf[17..25].copy_from_slice(&record.seq.to_be_bytes());
-        leaf[25..57].copy_from_slice(&Sha256::digest(&record.payload));
+        leaf[25..57].copy_from_slice(payload_sha256);
         leaf[57..65].copy_from_slice(&record.key_id[..8]);
         leaf[65..].copy_from_slice(&record.sig);
         Self(leaf)
+    }
+
+    /// Its place in the log.
+    pub fn seq(&self) -> u64 {
+        u64::from_be_bytes(self.0[17..25].try_into().expect("8 bytes"))
     }
 
     /// The SHA-256 of the record's payload.

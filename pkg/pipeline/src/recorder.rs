@@ -252,12 +252,14 @@ impl Recorder {
     ///
     /// # Errors
     /// [`Fault::LineageUnavailable`] where it is not there in time.
-    pub(crate) async fn write_stored(&self, draft: &Draft) -> Result<(), Fault> {
-        if !self.write(draft) {
-            return Err(Fault::LineageUnavailable);
-        }
+    pub(crate) async fn write_stored(&self, draft: &Draft) -> Result<Arc<Record>, Fault> {
+        let written = self.append(None, draft).map_err(|fault| {
+            tracing::error!(%fault, kind = ?draft.kind, "a control record was not written");
+            Fault::LineageUnavailable
+        })?;
         let mark = self.log.mark();
-        self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await
+        self.settle(poll_fn(|cx| self.log.poll_shipped(mark, cx))).await?;
+        Ok(written.record)
     }
 
     /// Waits until the records written so far are on the disk, whatever the mode.

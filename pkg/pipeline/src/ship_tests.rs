@@ -3,7 +3,7 @@
 use super::*;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use signet_lineage::{Columns, ControlStamp, Draft, Gateway, Position, Signer, Tree};
+use signet_lineage::{Columns, ControlStamp, Draft, Gateway, Leaf, Position, Signer, Tree};
 use signet_spool::{LogFault, LogStats, Opened, Written};
 use signet_types::{LineageId, LogId, TenantId};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,6 +148,10 @@ impl RecordStore for Yes {
     }
 
     async fn records(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Record>, ShipFault> {
+        Ok(Vec::new())
+    }
+
+    async fn leaves(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Leaf>, ShipFault> {
         Ok(Vec::new())
     }
 }

@@ -5,8 +5,8 @@ use crate::checkpoint::Shown;
 use crate::tree_files::{Hash, TreeFiles};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use signet_lineage::tlog::{FromTiles, Tile, TileFault, inclusion, proof_file, push_entry};
-use signet_lineage::verify::includes;
+use signet_lineage::tlog::{FromTiles, Tile, TileFault, consistency, inclusion, proof_file, push_entry};
+use signet_lineage::verify::{extends, includes};
 use signet_lineage::{Leaf, Record, RecordStore, TreeHead, TreeStore};
 use signet_spool::RecordLog;
 use signet_types::LogId;
@@ -89,11 +89,10 @@ impl TreeView {
     pub async fn entries(self: &Arc<Self>, log: LogId, tile: Tile) -> Result<Option<Vec<u8>>, ViewFault> {
         let Some(head) = self.head_over(log, tile).await? else { return Ok(None) };
         let Some(hashes) = self.hashes(log, tile, head.size).await? else { return Ok(None) };
-        let mut records = self.records(log, tile).await?.into_iter().peekable();
+        let mut leaves = self.leaves(log, tile).await?.into_iter().peekable();
         let mut bundle = Vec::with_capacity(hashes.len() * (Leaf::LEN + 2));
         for (seq, hash) in tile.leaves().zip(&hashes) {
-            let leaf = records.next_if(|record| record.seq == seq).map(|record| Leaf::of(&record));
-            match leaf {
+            match leaves.next_if(|leaf| leaf.seq() == seq) {
                 Some(leaf) if leaf.hash() == *hash => push_entry(&mut bundle, leaf.as_bytes()),
                 None if *hash == empty_entry() => push_entry(&mut bundle, &[]),
                 _ => return Ok(None),
@@ -122,12 +121,8 @@ impl TreeView {
             return Ok(None);
         }
         // The tree of this checkpoint, whatever was signed meanwhile.
-        let (view, services) = (Arc::clone(self), self.0.services.clone());
-        let work = move || {
-            let read =
-                |tile| services.block_on(view.hashes(log, tile, head.size))?.ok_or_else(|| away("a tile is gone"));
-            inclusion(&mut FromTiles::new(head.size, read), seq, head.size)
-        };
+        let mut tiles = FromTiles::new(head.size, self.reader(log, head.size));
+        let work = move || inclusion(&mut tiles, seq, head.size);
         let path = tokio::task::spawn_blocking(work).await.map_err(away)??;
         let leaf = Leaf::of(record);
         if !includes(&head.root, head.size, seq, &leaf.hash(), &path) {
@@ -136,16 +131,40 @@ impl TreeView {
         Ok(Some(proof_file(seq, leaf.as_bytes(), &path, &note)))
     }
 
+    /// Reads the tiles of the tree of `size` leaves; for threads that may wait.
+    fn reader(self: &Arc<Self>, log: LogId, size: u64) -> impl FnMut(Tile) -> Result<Vec<Hash>, ViewFault> + use<> {
+        let (view, services) = (Arc::clone(self), self.0.services.clone());
+        move |tile| services.block_on(view.hashes(log, tile, size))?.ok_or_else(|| away("a tile is gone"))
+    }
+
+    /// What the newest checkpoint of a log says.
+    pub(crate) async fn newest_head(&self, log: LogId) -> Result<Option<TreeHead>, ViewFault> {
+        Ok(self.checkpoint(log).await?.as_deref().and_then(head_of))
+    }
+
+    /// Whether the tree of the checkpoint `head`, which is not the smaller one, begins with `old`.
+    pub(crate) async fn begins_with(
+        self: &Arc<Self>,
+        log: LogId,
+        old: TreeHead,
+        head: TreeHead,
+    ) -> Result<bool, ViewFault> {
+        let mut tiles = FromTiles::new(head.size, self.reader(log, head.size));
+        let work = move || consistency(&mut tiles, old.size, head.size);
+        let path = tokio::task::spawn_blocking(work).await.map_err(away)??;
+        Ok(extends(old.size, &old.root, head.size, &head.root, &path))
+    }
+
     /// The head of the newest checkpoint, if its tree has all of the tile.
     async fn head_over(&self, log: LogId, tile: Tile) -> Result<Option<TreeHead>, ViewFault> {
-        let head = self.checkpoint(log).await?.as_deref().and_then(head_of);
+        let head = self.newest_head(log).await?;
         let end = |tile: Tile| tile.index.checked_mul(256)?.checked_add(u64::from(tile.width));
         let width = |head: &TreeHead| head.size.checked_shr(8 * u32::from(tile.level)).unwrap_or(0);
         Ok(head.filter(|head| end(tile).is_some_and(|end| end <= width(head))))
     }
 
     /// The hashes of a tile that the tree of `size` leaves has.
-    async fn hashes(&self, log: LogId, tile: Tile, size: u64) -> Result<Option<Vec<Hash>>, ViewFault> {
+    pub(crate) async fn hashes(&self, log: LogId, tile: Tile, size: u64) -> Result<Option<Vec<Hash>>, ViewFault> {
         let files = self.0.files.as_ref().filter(|_| log == self.0.log.id());
         // A checkpoint signed since has other partial tiles, which hold these hashes too; one signed while they are looked
         // for may take them away once more.
@@ -169,8 +188,8 @@ impl TreeView {
         Ok(Some(hashes).filter(|hashes| hashes.len() == width))
     }
 
-    /// What is held of the records of a bundle, in order.
-    async fn records(&self, log: LogId, tile: Tile) -> Result<Vec<Record>, ViewFault> {
+    /// The leaves of a bundle that can be told, in order.
+    async fn leaves(&self, log: LogId, tile: Tile) -> Result<Vec<Leaf>, ViewFault> {
         let span = tile.leaves();
         if log == self.0.log.id() && self.0.log.holds_from() <= span.start {
             let (writer, mut next) = (self.0.log.clone(), span.start);
@@ -180,14 +199,14 @@ impl TreeView {
                     let batch = writer.read_from(next, 256, usize::MAX).map_err(away)?;
                     let Some(last) = batch.last() else { break };
                     next = last.seq + 1;
-                    found.extend(batch.into_iter().filter(|r| r.seq < span.end).map(Arc::unwrap_or_clone));
+                    found.extend(batch.iter().filter(|record| record.seq < span.end).map(|record| Leaf::of(record)));
                 }
                 Ok(found)
             };
             return tokio::task::spawn_blocking(read).await.map_err(away)?;
         }
-        let mut found = self.0.records.records(log, span.start, u32::from(tile.width)).await.map_err(away)?;
-        found.retain(|record| record.seq < span.end);
+        let mut found = self.0.records.leaves(log, span.start, u32::from(tile.width)).await.map_err(away)?;
+        found.retain(|leaf| leaf.seq() < span.end);
         Ok(found)
     }
 }

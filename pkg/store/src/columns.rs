@@ -66,12 +66,18 @@ impl Row {
 
     /// What is stored for the payload.
     pub(crate) fn payload(&self) -> &[u8] {
-        self.packed.as_deref().unwrap_or(&self.record.payload)
+        self.shortened().unwrap_or(&self.record.payload)
     }
 
     /// How it is stored.
     pub(crate) fn enc(&self) -> i16 {
-        if self.packed.is_some() { PACKED } else { PLAIN }
+        if self.shortened().is_some() { PACKED } else { PLAIN }
+    }
+
+    /// What stands for the payload. The database itself reads what a `prune` says.
+    fn shortened(&self) -> Option<&[u8]> {
+        let plain = self.columns.as_ref().is_some_and(|columns| columns.kind == Kind::Prune);
+        self.packed.as_deref().filter(|_| !plain)
     }
 
     /// The signed time, else that in the id. Milliseconds since the Unix epoch.

@@ -4,6 +4,7 @@ use crate::columns::Row;
 use signet_lineage::{DeclaredGap, LogRow, Record, ShipFault, TreeFault, TreeHead};
 use signet_types::LogId;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// How many leading records of `batch` the database already has. The rest follows on without a gap.
 ///
@@ -83,6 +84,15 @@ pub(crate) fn may_publish(
         (None, Some(found)) if found > head.size => Err(TreeFault::Older { ours: head.size, found }),
         (None, _) => Ok(true),
     }
+}
+
+/// Adds the leaf hashes of the seqs `of` that the bytes of their tile of level 0 hold; whether there were any.
+pub(crate) fn add_from_tile(tile: &[u8], of: Range<u64>, found: &mut Vec<[u8; 32]>) -> bool {
+    let first = usize::try_from(of.start % 256).expect("below 256");
+    let most = usize::try_from(of.end - of.start).unwrap_or(usize::MAX);
+    let before = found.len();
+    found.extend(tile.as_chunks::<32>().0.iter().skip(first).take(most));
+    found.len() > before
 }
 
 /// The row after registering, if it is ours. The same epoch with another key is a second writer, a cloned folder for instance.

@@ -27,6 +27,7 @@ pub(crate) fn postgres() -> Migrator {
         (7, "append_only", include_str!("../../../migrations/postgres/0007_append_only.sql")),
         (8, "access", include_str!("../../../migrations/postgres/0008_access.sql")),
         (9, "rows", include_str!("../../../migrations/postgres/0009_rows.sql")),
+        (10, "prune", include_str!("../../../migrations/postgres/0010_prune.sql")),
         (11, "keyring", include_str!("../../../migrations/postgres/0011_keyring.sql")),
         (12, "capture", include_str!("../../../migrations/postgres/0012_capture.sql")),
     ])
@@ -41,6 +42,7 @@ pub(crate) fn sqlite() -> Migrator {
         (5, "trust", include_str!("../../../migrations/sqlite/0005_trust.sql")),
         (6, "tree", include_str!("../../../migrations/sqlite/0006_tree.sql")),
         (8, "access", include_str!("../../../migrations/sqlite/0008_access.sql")),
+        (10, "prune", include_str!("../../../migrations/sqlite/0010_prune.sql")),
         (11, "keyring", include_str!("../../../migrations/sqlite/0011_keyring.sql")),
         (12, "capture", include_str!("../../../migrations/sqlite/0012_capture.sql")),
     ])

@@ -4,7 +4,7 @@ use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
 use signet_cache::{EntryStore, KeyStore, LabelStore, NoticeStore, StoreFault};
 use signet_lineage::verify::Stored;
-use signet_lineage::{CaptureStore, KeyringStore, Record, RecordStore, ShipFault, TreeStore};
+use signet_lineage::{CaptureStore, KeyringStore, PruneStore, Record, RecordStore, ShipFault, TreeStore};
 use signet_types::LogId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,6 +90,8 @@ pub struct Stores {
     pub captures: Arc<dyn CaptureStore>,
     /// Keyrings that offline roots signed.
     pub keyrings: Arc<dyn KeyringStore>,
+    /// Retention.
+    pub prunes: Arc<dyn PruneStore>,
     backend: Arc<dyn Backend>,
 }
 
@@ -126,6 +128,7 @@ impl Stores {
             + TreeStore
             + CaptureStore
             + KeyringStore
+            + PruneStore
             + Backend,
     {
         Self {
@@ -137,6 +140,7 @@ impl Stores {
             trees: store.clone(),
             captures: store.clone(),
             keyrings: store.clone(),
+            prunes: store.clone(),
             backend: store,
         }
     }

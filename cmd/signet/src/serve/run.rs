@@ -16,8 +16,8 @@ use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_ro
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
-    Capture, CaptureWriter, Carrier, CheckpointKeys, Follower, LabelFollower, Outbox, QuestionDraw, Recorder, Refill,
-    Ring, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
+    Capture, CaptureWriter, Carrier, CheckpointKeys, Follower, LabelFollower, Outbox, Pruner, QuestionDraw, Recorder,
+    Refill, Ring, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
 };
 use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
@@ -55,6 +55,8 @@ struct Process {
     tree: Tree,
     checkpoints: Arc<CheckpointKeys>,
     ring: Option<Arc<Ring>>,
+    /// Drops old records, where that is wanted.
+    pruner: Option<Arc<Pruner>>,
     stores: Stores,
     redis: Option<Arc<RedisExactStore>>,
     index: Option<Arc<PgVectorIndex>>,
@@ -149,6 +151,7 @@ fn open(
     };
     let checkpoints = Arc::new(CheckpointKeys::new(checkpoints, checkpoint_file.old()));
     let tree = Tree::start(parts, checkpoints.clone(), &services)?;
+    let pruner = tree.pruner(parts)?;
     Ok(Process {
         config,
         common,
@@ -159,6 +162,7 @@ fn open(
         tree,
         checkpoints,
         ring,
+        pruner,
         stores,
         redis,
         index,
@@ -185,6 +189,7 @@ impl Process {
                 ring::watch(ring.clone(), self.recorder.clone(), self.health.clone(), self.config.lineage.on_full);
             self.services.spawn(ring.run(self.stop.clone(), then));
         }
+        self.services.spawn(tree::prune(self.pruner.clone(), migrated.clone(), self.stop.clone()));
         let carrying = tokio::select! {
             started = self.start(&apps, &migrated) => started?,
             () = signalled() => {
@@ -221,6 +226,7 @@ impl Process {
             auditors: self.config.lineage.auditor_tokens.clone().into(),
             rotation: keys::rotation(&self.config, &self.recorder, &self.checkpoints),
             ring: self.ring.clone(),
+            pruner: self.pruner.clone(),
         };
         let public = bound(self.config.server.listen, "server.listen")?;
         let private = bound(self.config.admin.listen, "admin.listen")?;

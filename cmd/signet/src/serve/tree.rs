@@ -10,8 +10,8 @@ use signet_http::Health;
 use signet_lineage::KeySet;
 use signet_lineage::tlog::NoteKey;
 use signet_pipeline::{
-    Anchor, Anchoring, Cadence, CheckpointKeys, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, Recorder, Ring,
-    Shown, StoreAnchor, TreeFiles, TreeParts, TreeView,
+    Anchor, Anchoring, Cadence, CheckpointKeys, CheckpointParts, Checkpointer, FileAnchor, HttpAnchor, PruneParts,
+    Pruner, Recorder, Ring, Shown, StoreAnchor, TreeFiles, TreeParts, TreeView,
 };
 use signet_provider::{HttpProvider, ProviderConfig, Timeouts};
 use signet_spool::Disk;
@@ -40,6 +40,8 @@ pub(crate) struct Of<'a> {
 /// The running parts.
 pub(crate) struct Tree {
     pub(crate) view: Arc<TreeView>,
+    shown: Shown,
+    files: Option<Arc<TreeFiles>>,
     signing: Mutex<Option<JoinHandle<()>>>,
     anchoring: TaskTracker,
     /// Ends the signing, and after it the anchoring.
@@ -79,10 +81,7 @@ impl Tree {
             keys: keys(config, recorder.clone(), (name, signers), ring.clone()),
             services: services.clone(),
         });
-        let mut anchors = anchors(config)?;
-        if let Some(files) = files {
-            anchors.push(Box::new(StoreAnchor::new(log, files, stores.trees.clone())));
-        }
+        let anchors = everywhere(of, files.as_ref())?;
         let (stop, stop_anchors, anchoring) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         for task in tasks(anchors, config, common, health, &shown) {
             anchoring.spawn_on(task.run(stop_anchors.clone()), services);
@@ -92,7 +91,28 @@ impl Tree {
         let signing = thread::Builder::new().name("lineage-tree".into());
         let signing = signing.spawn(move || on.block_on(checkpointer.run(until))).context("starting a thread")?;
         let signing = Mutex::new(Some(signing));
-        Ok(Self { view: Arc::new(view), signing, anchoring, stop, stop_anchors })
+        Ok(Self { view: Arc::new(view), shown, files, signing, anchoring, stop, stop_anchors })
+    }
+
+    /// Drops old records, if the operator wants that.
+    pub(crate) fn pruner(&self, of: Of<'_>) -> Result<Option<Arc<Pruner>>> {
+        let Of { config, common, recorder, stores, health, .. } = of;
+        if config.lineage.retain_days == 0 {
+            return Ok(None);
+        }
+        let told = health.clone();
+        Ok(Some(Arc::new(Pruner::new(PruneParts {
+            recorder: recorder.clone(),
+            view: self.view.clone(),
+            shown: self.shown.clone(),
+            records: stores.records.clone(),
+            trees: stores.trees.clone(),
+            store: stores.prunes.clone(),
+            anchors: everywhere(of, self.files.as_ref())?,
+            days: config.lineage.retain_days,
+            clock: common.clock.clone(),
+            note: Box::new(move |fault| told.note("prune", fault)),
+        }))))
     }
 
     /// Signs what the end of the log added, and anchors it; waits for either no longer than `grace`.
@@ -135,6 +155,23 @@ fn keys(
         let notes: String = notes.flat_map(|key| [key.to_string(), "\n".to_owned()]).collect();
         format!("{}{notes}{ring}", keys.map(|keys| keys.to_string()).unwrap_or_default())
     })
+}
+
+/// Drops old records, if that is wanted, once the schema is there.
+pub(crate) async fn prune(pruner: Option<Arc<Pruner>>, migrated: CancellationToken, stop: CancellationToken) {
+    let Some(pruner) = pruner else { return };
+    migrated.cancelled().await;
+    pruner.run(stop).await;
+}
+
+/// The anchors of the configuration, and the database.
+fn everywhere(of: Of<'_>, files: Option<&Arc<TreeFiles>>) -> Result<Vec<Box<dyn Anchor>>> {
+    let mut anchors = anchors(of.config)?;
+    if let Some(files) = files {
+        let (log, store) = (of.recorder.log().clone(), of.stores.trees.clone());
+        anchors.push(Box::new(StoreAnchor::new(log, files.clone(), store)));
+    }
+    Ok(anchors)
 }
 
 fn anchors(config: &Config) -> Result<Vec<Box<dyn Anchor>>> {

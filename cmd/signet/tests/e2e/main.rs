@@ -32,6 +32,7 @@ mod pgvector;
 mod postgres;
 mod process;
 mod providers;
+mod prune;
 mod questions;
 mod receipts;
 mod recovery;

@@ -9,7 +9,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
 use signet_http::{App, OpenAiFaces};
-use signet_lineage::{CaptureRow, CaptureStore, Columns, Gateway, LogRow, Record, RecordStore, ShipFault, Signer};
+use signet_lineage::{
+    CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
+};
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
 use signet_pipeline::{AuthMode, Durability, Parts, Pipeline, Recorder, Settings, Voice, outbox};
 use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
@@ -79,6 +81,10 @@ impl RecordStore for NoRows {
     }
 
     async fn records(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Record>, ShipFault> {
+        Ok(Vec::new())
+    }
+
+    async fn leaves(&self, _: LogId, _: u64, _: u32) -> Result<Vec<Leaf>, ShipFault> {
         Ok(Vec::new())
     }
 }

@@ -171,19 +171,24 @@ impl Tiles {
         Tile::partial(self.size).map(|tile| (tile, self.edge[usize::from(tile.level)].as_slice()))
     }
 
-    /// The root, and the size.
-    pub fn head(&self) -> TreeHead {
-        let mut root: Option<Hash> = None;
+    /// The roots of its perfect subtrees, largest first, one for each bit of the size.
+    pub fn peaks(&self) -> Vec<Hash> {
+        let mut peaks = Vec::new();
         for row in &self.edge {
-            // The perfect subtrees of the row from right to left, smallest first; what is right of them is hashed in.
             let mut end = row.len();
             while end > 0 {
                 let width = 1 << end.trailing_zeros();
-                let left = perfect_root(&row[end - width..end]);
-                root = Some(root.map_or(left, |right| node_hash(&left, &right)));
+                peaks.push(perfect_root(&row[end - width..end]));
                 end -= width;
             }
         }
+        peaks.reverse();
+        peaks
+    }
+
+    /// The root, and the size.
+    pub fn head(&self) -> TreeHead {
+        let root = self.peaks().into_iter().rev().reduce(|right, left| node_hash(&left, &right));
         TreeHead { size: self.size, root: root.unwrap_or_else(|| Sha256::digest([]).into()) }
     }
 }

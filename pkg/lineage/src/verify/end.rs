@@ -30,7 +30,7 @@ impl Declared {
 impl Log {
     /// Judges the log's own row, holes and heads. Returns how many records are missing and declared so.
     pub(super) fn end(&mut self, gone: &Declared, not_checked: &mut Vec<String>) -> u64 {
-        self.pruned = gone.prunes.get(&self.id).map_or(0, |(below, _)| *below);
+        self.prune_to(gone.prunes.get(&self.id).map_or(0, |(below, _)| *below));
         self.check_row();
         self.check_erased(gone);
         if self.losses.iter().any(|loss| loss.certain && !self.believed(loss)) {
@@ -53,7 +53,7 @@ impl Log {
     fn check_row(&mut self) {
         let Some(row) = self.row.clone() else { return };
         let next = self.next_seq();
-        if self.size() == 0 && row.next_seq > 0 {
+        if self.is_missing() && row.next_seq > 0 {
             self.report(Code::MissingLog, None, format!("none of its {} records is there", row.next_seq));
         } else if row.next_seq > next {
             self.report(Code::Truncated, next, format!("records up to seq {} were stored", row.next_seq - 1));

@@ -133,7 +133,7 @@ impl Verifier {
             // A pipe between log and database may still hold what the checkpoint covers.
             if self.options.live && head.size > log.next_seq() {
                 self.report.not_checked.push(format!("the checkpoint of log {id} at size {}", head.size));
-            } else if log.size() == 0 {
+            } else if log.is_missing() {
                 log.report(Code::MissingLog, None, "a checkpoint names this log, nothing of it is there");
             } else if log.lets_sign("a checkpoint of the data", key, head.size)
                 && log.anchor("a checkpoint of the data", (origin.as_deref(), &head), &mut self.report.not_checked)

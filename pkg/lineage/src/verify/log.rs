@@ -143,6 +143,20 @@ impl Log {
         self.next_seq
     }
 
+    /// Nothing of it is there, and no signed record says why.
+    pub(super) fn is_missing(&self) -> bool {
+        self.size() == 0 && self.pruned == 0
+    }
+
+    /// Takes the records below `seq` for rightly gone: even all of them, and the log ends there then.
+    pub(super) fn prune_to(&mut self, seq: u64) {
+        self.pruned = seq;
+        if seq > self.next_seq {
+            self.holes.push((self.next_seq, seq - 1));
+            self.next_seq = seq;
+        }
+    }
+
     pub(super) fn report(&mut self, code: Code, seq: impl Into<Option<u64>>, message: impl Into<String>) {
         self.findings.push(code, self.id, seq, message.into());
     }

@@ -32,7 +32,7 @@ mod report;
 mod strict;
 
 use crate::tlog::NoteKey;
-use crate::{Columns, KeySet, LogRow, Receipt, Record, TreeHead};
+use crate::{Columns, KeySet, Leaf, LogRow, Receipt, Record, TreeHead};
 use check::{Checked, Trust};
 use end::Declared;
 use facts::{Control, Edge, Facts, Response};
@@ -83,6 +83,17 @@ pub struct Stored {
     pub erased: bool,
     /// There are no columns because an older version, which did not know the record's kind, stored it.
     pub unindexed: bool,
+}
+
+impl Stored {
+    /// The leaf of `record`; of an erased one, if the hash of its payload is there.
+    pub fn leaf(&self, record: &Record) -> Option<Leaf> {
+        if self.erased {
+            self.payload_sha256.as_ref().map(|digest| Leaf::with_digest(record, digest))
+        } else {
+            Some(Leaf::of(record))
+        }
+    }
 }
 
 /// Takes records as a stream, in ascending order of seq within each log, and tells at the end what they prove.
@@ -291,7 +302,7 @@ impl Verifier {
         let mut elsewhere = 0_u64;
         for answer in std::mem::take(&mut self.edges) {
             let source = &answer.source;
-            let log = self.logs.get(&source.log).filter(|log| log.size() > 0);
+            let log = self.logs.get(&source.log).filter(|log| !log.is_missing());
             match log.map(|log| log.place(source.seq)) {
                 None => elsewhere += 1,
                 Some(Place::Beyond) if self.options.live => elsewhere += 1,
@@ -311,10 +322,10 @@ impl Verifier {
     fn check_kept(&mut self) {
         for receipt in std::mem::take(&mut self.receipts) {
             let log = log_of(&mut self.logs, receipt.log);
-            if log.size() > 0 {
-                self.report.pins += u64::from(log.receipt(&receipt, &mut self.report.not_checked));
-            } else {
+            if log.is_missing() {
                 log.report(Code::MissingLog, receipt.seq, "a kept receipt names this log, nothing of it is there");
+            } else {
+                self.report.pins += u64::from(log.receipt(&receipt, &mut self.report.not_checked));
             }
         }
         for Anchor { log: id, origin, head, key } in std::mem::take(&mut self.anchors) {
@@ -322,11 +333,11 @@ impl Verifier {
             if !log.lets_sign("an anchor", key, head.size) {
                 continue;
             }
-            if log.size() > 0 {
+            if log.is_missing() {
+                log.report(Code::MissingLog, None, "an anchor names this log, nothing of it is there");
+            } else {
                 let found = log.anchor("an anchor", (origin.as_deref(), &head), &mut self.report.not_checked);
                 self.report.pins += u64::from(found);
-            } else {
-                log.report(Code::MissingLog, None, "an anchor names this log, nothing of it is there");
             }
         }
     }

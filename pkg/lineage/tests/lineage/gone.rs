@@ -1,8 +1,11 @@
 //! Payloads that were erased and records that grew too old: gone with a signed record is good, gone without is not.
 
-use crate::sample::{ALICE, Writer, hex, receipt};
+use crate::sample::{ALICE, Writer, hex, receipt, verify_with};
+use signet_lineage::tlog::Tiles;
 use signet_lineage::verify::{Code, Options, Report, Stored, Verifier, read_line, write_line};
-use signet_lineage::{ControlValue, Draft, Kind, Leaf, Record, root_of};
+use signet_lineage::{
+    ControlValue, DeclaredPrune, Draft, KeySet, Kind, Leaf, LogRow, Record, TreeHead, gap_leaves, root_of,
+};
 use signet_types::LogId;
 
 #[track_caller]
@@ -176,6 +179,56 @@ fn a_prune_with_wrong_roots_does_not_fit_what_stands_behind_it() {
     let mut without = Writer::filled(1, 20);
     (0..6).for_each(|_| drop(without.ask(ALICE)));
     finds(&judged(&without, rows(&without)[6..].to_vec(), |_| {}), Code::Gap as u8);
+}
+
+#[test]
+fn a_writer_prunes_as_a_verifier_reads_it_and_another_log_may_say_so_of_all_records() {
+    let dead = Writer::filled(2, 300);
+    let mut log = Writer::filled(1, 3);
+    let (source, size) = (dead.records[299].clone(), dead.tree.size());
+    let mut tiles = Tiles::default();
+    dead.records.iter().for_each(|record| tiles.push(Leaf::of(record).hash(), |_, _| ()));
+    let said = Draft::prune(&log.stamp(), dead.log, size, &tiles.peaks());
+    let record = log.append(&said);
+    assert_eq!(DeclaredPrune::read(&record), Some(DeclaredPrune { log: dead.log, below_seq: size }));
+    let hit = log.hit_draft(ALICE, &source);
+    log.append(&hit);
+    let judge = |more: &dyn Fn(&mut Verifier)| {
+        let keys = KeySet::new([log.signer.public_key(), dead.signer.public_key()]).expect("two keys");
+        let mut verifier = Verifier::new(&keys, Options::default());
+        verifier.log(dead.row());
+        more(&mut verifier);
+        log.records.iter().for_each(|record| verifier.record(record.clone(), None));
+        verifier.finish()
+    };
+    // An anchor of its end, a receipt and a hit on what is gone.
+    let report = judge(&|v| {
+        v.anchor(dead.log, dead.tree.head());
+        v.receipt(receipt(&source));
+    });
+    assert_eq!((report.exit_code(), report.pins, report.logs), (0, 1, 1), "{report}");
+    let text = report.to_string();
+    assert!(text.contains(&format!("the {size} records of log {} that were pruned", dead.log)), "{text}");
+    assert!(text.contains("1 sources outside of this data"), "{text}");
+    finds(&judge(&|v| v.anchor(dead.log, TreeHead { root: [1; 32], ..dead.tree.head() })), Code::Fork as u8);
+    finds(&judge(&|v| v.anchor(dead.log, TreeHead { size: size + 1, ..dead.tree.head() })), Code::Truncated as u8);
+    finds(&judge(&|v| v.log(LogRow { next_seq: size + 1, ..dead.row() })), Code::Truncated as u8);
+    let nothing_said = &log.records[..3];
+    let report = verify_with(&log.keys(), nothing_said, |v| v.log(dead.row()));
+    finds(&report, Code::MissingLog as u8);
+}
+
+#[test]
+fn a_gap_tells_the_leaves_that_it_names_and_no_others() {
+    let mut log = Writer::filled(1, 3);
+    let stamp = log.stamp();
+    let gap = log.append(&Draft::gap(&stamp, 5, 6, "unreadable", Some(&[[5; 32], [6; 32]])));
+    assert_eq!(gap_leaves(&gap, 5), Some(vec![[5; 32], [6; 32]]));
+    assert_eq!(gap_leaves(&gap, 6), Some(vec![[6; 32]]));
+    let without = log.append(&Draft::gap(&stamp, 5, 6, "unreadable", None));
+    for (record, seq) in [(&gap, 4), (&gap, 7), (&without, 5), (&log.records[0].clone(), 5)] {
+        assert_eq!(gap_leaves(record, seq), None, "{seq}");
+    }
 }
 
 #[test]

@@ -104,6 +104,7 @@ proptest! {
         let (mut tiles, shelf) = Shelf::of(size);
         let mut resumed = Tiles::resume(size, |tile| shelf.0.get(&tile).cloned().ok_or(TileFault)).expect("all are there");
         prop_assert_eq!(resumed.head(), tiles.head());
+        prop_assert_eq!(resumed.peaks().len(), size.count_ones() as usize);
         for n in size..size + more {
             tiles.push(leaf(n), |_, _| {});
             resumed.push(leaf(n), |_, _| {});

@@ -6,6 +6,7 @@ mod keyring;
 mod keys;
 mod labels;
 mod notices;
+mod prune;
 mod records;
 mod rows;
 mod setup;

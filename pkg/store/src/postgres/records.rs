@@ -123,6 +123,10 @@ impl RecordStore for PgStore {
         });
         Ok(work.await?)
     }
+
+    async fn leaves(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Leaf>, ShipFault> {
+        Ok(self.stored(log, from_seq, limit).await?.iter().filter_map(|(record, beside)| beside.leaf(record)).collect())
+    }
 }
 
 impl PgStore {

@@ -104,7 +104,8 @@ UNION ALL SELECT 'log_id ' || log FROM old WHERE log NOT IN (SELECT log_id FROM 
 pub(super) const ERASE: &str = "SELECT lineage_erase($1, $2, $3)";
 pub(super) const IS_ERASED: &str = "\
 SELECT 1 FROM lineage_record WHERE log_no = (SELECT log_no FROM lineage_log WHERE log_id = $1) AND seq = $2 AND enc = 9
-UNION ALL SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9) LIMIT 1";
+UNION ALL SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)
+UNION ALL SELECT 1 FROM lineage_pruned WHERE log_id = $1 AND below_seq > $2 LIMIT 1";
 
 /// A batch, under the lock of its log's row. What is committed must be on the server's disk, whatever the server's default: segments
 /// are released by it, and in `strict+db` an answer waits for it.

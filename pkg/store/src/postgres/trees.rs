@@ -10,6 +10,7 @@ use signet_lineage::{TreeFault, TreeHead, TreeStore};
 use signet_types::LogId;
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
+use std::ops::Range;
 
 const OWNER: &str = "SELECT epoch FROM lineage_log WHERE log_id = $1 FOR UPDATE";
 const NEWEST: &str = "SELECT size, note FROM lineage_checkpoint WHERE log_id = $1 ORDER BY size DESC LIMIT 1";
@@ -76,15 +77,40 @@ impl TreeStore for PgStore {
     }
 
     async fn leaf_hashes(&self, log: LogId, from: u64, limit: u32) -> Result<Vec<[u8; 32]>, TreeFault> {
+        let end = from.saturating_add(u64::from(limit));
         let work = self.transact(move |conn| {
             Box::pin(async move {
-                let stored = leaves(conn, log, from, i64::from(limit)).await?;
-                let unbroken = stored.into_iter().zip(from..).take_while(|((seq, _), place)| seq == place);
-                Ok(unbroken.map(|((_, leaf), _)| leaf).collect())
+                let mut found = Vec::new();
+                loop {
+                    let (before, at) = (found.len(), from + found.len() as u64);
+                    let stored = leaves(conn, log, at, to_i64(end - at)?).await?;
+                    let unbroken = stored.into_iter().zip(at..).take_while(|((seq, _), place)| seq == place);
+                    found.extend(unbroken.map(|((_, leaf), _)| leaf));
+                    while add_dropped(conn, log, from..end, &mut found).await? {}
+                    if found.len() == before || from + found.len() as u64 == end {
+                        return Ok(found);
+                    }
+                }
             })
         });
         Ok(work.await?)
     }
+}
+
+/// Adds leaf hashes of records that were dropped; whether there were any.
+async fn add_dropped(
+    conn: &mut PgConnection,
+    log: LogId,
+    of: Range<u64>,
+    found: &mut Vec<[u8; 32]>,
+) -> Result<bool, Fault> {
+    let at = of.start + found.len() as u64;
+    if at >= of.end {
+        return Ok(false);
+    }
+    let ask = unnamed(TILE).bind(log.as_uuid()).bind(0_i16).bind(to_i64(at / 256)?);
+    let Some(row) = ask.fetch_optional(conn).await? else { return Ok(false) };
+    Ok(fence::add_from_tile(row.try_get(0)?, at..of.end, found))
 }
 
 async fn put(conn: &mut PgConnection, log: LogId, epoch: u32, head: TreeHead, note: String) -> Result<(), Fault> {

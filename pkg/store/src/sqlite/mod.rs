@@ -9,6 +9,7 @@ mod keyring;
 mod keys;
 mod labels;
 mod notices;
+mod prune;
 mod records;
 mod trees;
 

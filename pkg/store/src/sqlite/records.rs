@@ -45,7 +45,9 @@ const STORED: &str = concat!(
 
 const ERASE: &str = "\
 UPDATE lineage_entry SET payload = $3, enc = 9 WHERE log_id = $1 AND seq = $2 AND payload IS NOT NULL AND enc <> 9";
-const IS_ERASED: &str = "SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)";
+const IS_ERASED: &str = "\
+SELECT 1 FROM lineage_entry WHERE log_id = $1 AND seq = $2 AND (payload IS NULL OR enc = 9)
+UNION ALL SELECT 1 FROM lineage_pruned WHERE log_id = $1 AND below_seq > $2 LIMIT 1";
 const LIST: &str = concat!(
     "SELECT ",
     record_columns!(),
@@ -147,6 +149,10 @@ impl RecordStore for SqliteStore {
             })
         });
         Ok(work.await?)
+    }
+
+    async fn leaves(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Leaf>, ShipFault> {
+        Ok(self.stored(log, from_seq, limit).await?.iter().filter_map(|(record, beside)| beside.leaf(record)).collect())
     }
 }
 

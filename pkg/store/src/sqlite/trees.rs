@@ -9,6 +9,7 @@ use signet_lineage::{TreeFault, TreeHead, TreeStore};
 use signet_types::LogId;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
+use std::ops::Range;
 
 // The transaction holds the file's write lock from its begin.
 const OWNER: &str = "SELECT epoch FROM lineage_log WHERE log_id = $1";
@@ -79,22 +80,56 @@ impl TreeStore for SqliteStore {
     }
 
     async fn leaf_hashes(&self, log: LogId, from: u64, limit: u32) -> Result<Vec<[u8; 32]>, TreeFault> {
-        let (first, below) = (to_i64(from)?, to_i64(from.saturating_add(u64::from(limit)))?);
+        let end = from.saturating_add(u64::from(limit));
         let work = self.read(move |conn| {
             Box::pin(async move {
-                let rows = sqlx::query(LEAVES).bind(log.as_uuid()).bind(first).bind(below).fetch_all(conn).await?;
-                let mut leaves = Vec::with_capacity(rows.len());
-                for (row, seq) in rows.iter().zip(first..) {
-                    if row.try_get::<i64, _>(0)? != seq {
-                        break;
+                let mut found = Vec::new();
+                loop {
+                    let before = found.len();
+                    add_stored(conn, log, from..end, &mut found).await?;
+                    while add_dropped(conn, log, from..end, &mut found).await? {}
+                    if found.len() == before || from + found.len() as u64 == end {
+                        return Ok(found);
                     }
-                    leaves.push(to_array("leaf_hash", row.try_get(1)?)?);
                 }
-                Ok(leaves)
             })
         });
         Ok(work.await?)
     }
+}
+
+/// Adds leaf hashes of rows, up to the first that is missing.
+async fn add_stored(
+    conn: &mut SqliteConnection,
+    log: LogId,
+    of: Range<u64>,
+    found: &mut Vec<[u8; 32]>,
+) -> Result<(), Fault> {
+    let first = to_i64(of.start + found.len() as u64)?;
+    let ask = sqlx::query(LEAVES).bind(log.as_uuid()).bind(first).bind(to_i64(of.end)?);
+    for (row, seq) in ask.fetch_all(conn).await?.iter().zip(first..) {
+        if row.try_get::<i64, _>(0)? != seq {
+            break;
+        }
+        found.push(to_array("leaf_hash", row.try_get(1)?)?);
+    }
+    Ok(())
+}
+
+/// Adds leaf hashes of records that were dropped; whether there were any.
+async fn add_dropped(
+    conn: &mut SqliteConnection,
+    log: LogId,
+    of: Range<u64>,
+    found: &mut Vec<[u8; 32]>,
+) -> Result<bool, Fault> {
+    let at = of.start + found.len() as u64;
+    if at >= of.end {
+        return Ok(false);
+    }
+    let ask = sqlx::query(TILE).bind(log.as_uuid()).bind(0_i16).bind(to_i64(at / 256)?);
+    let Some(row) = ask.fetch_optional(conn).await? else { return Ok(false) };
+    Ok(fence::add_from_tile(row.try_get(0)?, at..of.end, found))
 }
 
 async fn put(conn: &mut SqliteConnection, log: LogId, epoch: u32, head: TreeHead, note: String) -> Result<(), Fault> {

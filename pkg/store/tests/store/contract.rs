@@ -142,6 +142,18 @@ macro_rules! keyring_store_contract {
     };
 }
 
+macro_rules! prune_store_contract {
+    ($module:ident, $fixture:ident) => {
+        contract!($module, prune, $fixture:
+            what_is_old_is_told_by_the_first_record_that_is_not
+            nothing_goes_without_a_stored_prune_and_then_only_what_is_below
+            of_several_prunes_the_furthest_counts_and_of_equal_ones_the_newest
+            leaf_hashes_of_what_was_dropped_come_from_the_tiles
+            the_leaf_of_an_erased_record_is_still_told
+        );
+    };
+}
+
 record_store_contract!(postgres_records, postgres);
 record_store_contract!(postgres_before_records, postgres_before);
 record_store_contract!(sqlite_records, sqlite);
@@ -166,3 +178,6 @@ capture_store_contract!(postgres_captures, postgres);
 capture_store_contract!(sqlite_captures, sqlite);
 keyring_store_contract!(postgres_keyrings, postgres);
 keyring_store_contract!(sqlite_keyrings, sqlite);
+prune_store_contract!(postgres_prune, postgres);
+prune_store_contract!(postgres_before_prune, postgres_before);
+prune_store_contract!(sqlite_prune, sqlite);

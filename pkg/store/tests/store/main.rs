@@ -12,6 +12,7 @@ mod keys;
 mod labels;
 mod notices;
 mod postgres;
+mod prune;
 mod records;
 mod roles;
 mod size;

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use std::sync::Arc;
 
 /// A migrated database whose owner has let in a writer: its URL.
-async fn guarded(fixture: &Fixture) -> String {
+pub(crate) async fn guarded(fixture: &Fixture) -> String {
     let role = format!("w{}", EntryId::generate(NOON).as_uuid().simple());
     let mut owner = PgConnection::connect(&fixture.options.url).await.expect("the test server answers");
     let let_in = format!("CREATE ROLE {role} LOGIN PASSWORD 'w'; SELECT lineage_append_only('{role}')");

@@ -149,6 +149,10 @@ impl RecordStore for Before {
     async fn records(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Record>, ShipFault> {
         self.store.records(log, from_seq, limit).await
     }
+
+    async fn leaves(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Leaf>, ShipFault> {
+        self.store.leaves(log, from_seq, limit).await
+    }
 }
 
 /// The URL of a new, empty database on the test server.

@@ -11,7 +11,7 @@
 //! | `logs/<log>/checkpoints` | the signed checkpoints that were there, one after the other |
 //! | `logs/<log>/tile/…` | the tiles of the largest one, computed from the records |
 
-use super::super::out::say;
+use super::super::out::{complain, say};
 use super::keys;
 use super::source::{Seen, Source, each_stored};
 use crate::exit;
@@ -49,16 +49,22 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8> {
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut written = Ok(());
-    each_stored(&args.source, &mut |seen| {
-        if let (Seen::Record(record, beside), true) = (seen, written.is_ok()) {
+    each_stored(&args.source, &mut |seen| match seen {
+        Seen::Record(record, beside) if written.is_ok() => {
             let mut line = write_line(&record, &beside);
             line.push(b'\n');
             written = out.write_all(&line);
         }
+        Seen::Pruned(log, below) => say_pruned(log, below),
+        _ => {}
     })?;
     // A reader that has enough (`| head`) is no fault.
     drop(written.and_then(|()| out.flush()));
     Ok(exit::OK)
+}
+
+fn say_pruned(log: LogId, below: u64) {
+    complain(&format!("signet lineage export: the {below} first records of log {log} were pruned"));
 }
 
 pub(super) fn text_of(bytes: Vec<u8>) -> Result<String> {
@@ -122,6 +128,7 @@ fn bundle(source: &Source, root: &Path) -> Result<u8> {
     let mut done = Ok(());
     each_stored(source, &mut |seen| match seen {
         Seen::Checkpoint(note) => checkpoints.push(note),
+        Seen::Pruned(log, below) => say_pruned(log, below),
         Seen::Record(record, beside) if done.is_ok() => {
             let part = match parts.entry(record.log) {
                 std::collections::btree_map::Entry::Occupied(part) => Ok(part.into_mut()),

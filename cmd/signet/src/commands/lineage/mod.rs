@@ -7,6 +7,7 @@ mod key_list;
 mod keyring;
 mod keys;
 mod open;
+mod prune;
 mod reconcile;
 mod sealed;
 mod show;
@@ -16,6 +17,7 @@ mod verify;
 
 pub(super) use source::{Seen, Source, each_stored};
 
+use super::admin::AdminArgs;
 use super::out::complain;
 use crate::exit;
 use clap::Subcommand;
@@ -36,6 +38,8 @@ pub(crate) enum LineageCommand {
     Erase(erase::EraseArgs),
     /// Print the sealed request and response of one answer, with the offline key; a running gateway signs first that it was done.
     Open(open::OpenArgs),
+    /// Drop records that are older than `lineage.retain_days`, in a running gateway: now, and not within the hour.
+    Prune(AdminArgs),
     /// Print every record as a DSSE envelope, one JSON object a line, for `verify --export`; or write a bundle of all that
     /// proves them.
     Export(export::ExportArgs),
@@ -50,6 +54,7 @@ pub(crate) fn run(command: LineageCommand) -> u8 {
         LineageCommand::Checkpoint(source) => checkpoint::checkpoint(&source),
         LineageCommand::Erase(args) => erase::erase(&args),
         LineageCommand::Open(args) => open::open(&args),
+        LineageCommand::Prune(admin) => prune::prune(&admin),
         LineageCommand::Export(args) => export::export(&args),
     };
     done.unwrap_or_else(|error| {

@@ -66,6 +66,8 @@ fn is_locked(lock: &Path) -> bool {
 /// What a source holds.
 pub(in crate::commands) enum Seen {
     Log(LogRow),
+    /// A log of which records were dropped: where it begins.
+    Pruned(LogId, u64),
     /// About how many records there are in all.
     Of(u64),
     /// A signed checkpoint that stands beside the records.
@@ -135,6 +137,12 @@ pub(in crate::commands) fn each_stored(source: &Source, each: &mut dyn FnMut(See
     each(Seen::Of(rows.iter().map(|row| row.next_seq).sum()));
     for row in rows {
         each(Seen::Log(row));
+    }
+    if let Some(stores) = &stores {
+        // A database that no later version has migrated knows of none.
+        for pruned in runtime.block_on(stores.prunes.pruned()).unwrap_or_default() {
+            each(Seen::Pruned(pruned.log, pruned.below_seq));
+        }
     }
     for (log, in_database) in logs {
         let mut from = 0;

@@ -140,6 +140,8 @@ fn look(
     let each = |seen| match seen {
         Seen::Log(row) => verifier.log(row),
         Seen::Of(records) => of = Some(records),
+        // What its own signed records say of that counts.
+        Seen::Pruned(..) => {}
         Seen::Checkpoint(note) => verifier.held(&note),
         Seen::Broken(what) => verifier.finding(Code::BadLeaf, what),
         Seen::Stray(log) => {
