@@ -148,7 +148,10 @@ fn without_its_gap_record_the_hole_in_the_database_is_a_finding() {
     all_shipped(&gateway);
     drop(gateway.stop());
     assert_eq!(place.judged(&bare).0, 0);
-    sql(&place.url(), "UPDATE lineage_entry SET payload = NULL WHERE kind = 'gap'");
+    crate::lineage::sqlite(
+        &place.folder.path().join("later"),
+        "UPDATE lineage_entry SET payload = NULL WHERE kind = 'gap'",
+    );
     let (code, said) = place.judged(&bare);
     assert_eq!(code, 14, "{said}");
 }
