@@ -1,25 +1,18 @@
 #!/usr/bin/env python3
-"""A second verifier of lineage exports, written from docs/lineage.md alone: Python's standard library and the openssl program.
-
-    signet_verify.py --key PINNED [--receipts FILE] [--anchor FILE]... EXPORT
+"""A second verifier of lineage exports, written from docs/lineage.md alone, which says what it does not look at.
 
 EXPORT is what `signet lineage export` prints, or the folder that `--bundle` writes. It ends with 0 only if all holds, else with
-the lowest code found. It asks openssl for each signature, some 150 a second. Index columns, sources and keyrings are not its subject."""
-import argparse
-import base64
-import hashlib
-import json
-import re
-import subprocess
-import sys
-import tempfile
+the lowest code found. It asks openssl for each signature, some 150 a second."""
+import argparse, base64, hashlib, json, re, subprocess, tempfile
+from functools import reduce
 from pathlib import Path
 
-CODES = {"BAD_SIG": 10, "BAD_LEAF": 11, "ROOT_MISMATCH": 12, "FORK": 13, "GAP": 14, "DUP": 15, "TRUNCATED": 16,
-         "MISSING_LOG": 17, "UNKNOWN_KEY": 18, "REVOKED_KEY": 19, "WRONG_LOG": 20, "ERASED_UNAUTH": 21, "DB_REGRESSION": 24,
-         "LOST_DECLARED": 30, "EMPTY": 32}
+CODES = "BAD_SIG BAD_LEAF ROOT_MISMATCH FORK GAP DUP TRUNCATED MISSING_LOG UNKNOWN_KEY REVOKED_KEY WRONG_LOG ERASED_UNAUTH"
+CODES = dict(zip(CODES.split(), range(10, 22)), DB_REGRESSION=24, LOST_DECLARED=30, EMPTY=32)
+KINDS = "request log_open log_seal recovery gap denials clock feedback purge config erasure label key_rotate prune open".split()
+STATEMENT = ["https://in-toto.io/Statement/v1", "urn:signet:lineage:v1", "1"]  # _type, predicateType, v
 TYPE, SPKI = "application/vnd.in-toto+json", bytes.fromhex("302a300506032b6570032100")  # DER up to an Ed25519 key
-found, work = [], tempfile.TemporaryDirectory()
+found, logs, gone, ids, work, END = [], {}, {}, {}, tempfile.TemporaryDirectory(), 2**64
 
 
 def report(code, text):
@@ -32,7 +25,9 @@ def sha256(*parts):
 
 
 def b64(text):
-    return base64.b64decode(text, validate=True)
+    if base64.b64encode(base64.b64decode(text)).decode() != text:
+        raise ValueError("not the one way to write base64")
+    return base64.b64decode(text)
 
 
 def signed(key, message, signature):  # whether the raw Ed25519 `key` signed `message`
@@ -57,15 +52,20 @@ def pinned(file):  # keys for records by id, for checkpoints by name, and by key
     return keys, notes, {(bytes.fromhex(key_id), log): int(place) for key_id, log, place in revoked}
 
 
-def canonical(payload):  # the statement, if this is the one way to write it
-    def whole(pairs):
-        if any(v is None or isinstance(v, float) or isinstance(v, int) and not 0 <= v < 2**53 for _, v in pairs):
-            raise ValueError("a value that no statement holds")
-        return dict(pairs)
-    value = json.loads(payload.decode(), object_pairs_hook=whole)
-    if json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() != payload:
-        raise ValueError("not in canonical form")  # a key that is there twice too: only one is left to be written
-    return value
+def plain(value, depth=0):  # whether it holds only what a statement may hold
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    names = "".join(value) if isinstance(value, dict) else ""
+    fits = isinstance(value, (dict, list, str, bool)) or isinstance(value, int) and 0 <= value < 2**53
+    return fits and depth <= 16 and re.fullmatch(r"[!#-\[\]-~]*", names) and all(plain(it, depth + 1) for it in inner)
+
+
+def predicate(payload):  # what a statement says, if it is one of this version and stands there in the one way to write it
+    it = json.loads(payload.decode())  # of a key that is there twice only one is left to be written
+    if not plain(it) or json.dumps(it, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() != payload:
+        raise ValueError("not in canonical form")
+    if [it["_type"], it["predicateType"], repr(it["predicate"]["v"])] != STATEMENT or it["predicate"]["kind"] not in KINDS:
+        raise ValueError("a statement of a version or kind that is not known here")
+    return it["predicate"]
 
 
 def bits(number):
@@ -74,8 +74,8 @@ def bits(number):
 
 class Log:  # one log: the leaves of its records, the tree over them, and what its records declare
     def __init__(self):
-        self.nodes, self.size, self.leaves, self.epochs, self.keys, self.origin = {}, 0, {}, {}, [], None
-        self.heads, self.lost, self.losses, self.erased, self.notes, self.regressed = [], {}, [], [], [], set()
+        self.nodes, self.size, self.leaves, self.epochs, self.lost, self.origin, self.epoch = {}, 0, {}, {}, {}, None, 0
+        self.heads, self.losses, self.regressed, self.erased, self.keys, self.notes, self.modes = [], [], [], [], [], [], []
 
     def grow(self, below, peaks):  # the tree over what was pruned, is there, or is named by gaps
         for level in reversed(bits(below)):
@@ -90,147 +90,152 @@ class Log:  # one log: the leaves of its records, the tree over them, and what i
             self.size += 1
 
     def root(self, size):  # the root at an earlier size; None if it cannot be told
-        root = b""
-        for level in bits(size):
-            left = self.nodes.get((level, (size >> level) - 1))
-            if size > self.size or left is None:
-                return None
-            root = sha256(b"\1", left, root) if root else left
-        return root or sha256()
+        peaks = [self.nodes.get((level, (size >> level) - 1)) for level in bits(size)]
+        return None if None in peaks else reduce(lambda right, left: sha256(b"\1", left, right), peaks) if size else sha256()
 
 
 def leaf_hash(log_id, seq, digest, key_id, sig):
     return sha256(b"\0\1", bytes.fromhex(log_id.replace("-", "")), seq.to_bytes(8, "big"), digest, key_id[:8], sig)
 
 
-def take(where, line, keys, revoked, logs, gone):  # reads one line into its log
-    it = json.loads(line)
+def take(where, line, keys, revoked):  # reads one line into its log
+    it, p = json.loads(line), None
     if "erased" in it:
         it = it["erased"]
-        log, leaf = logs.setdefault(it["log_id"], Log()), bytes.fromhex(it["leaf_hash"])
+        log_id, seq, epoch, leaf = it["log_id"], it["seq"], it["epoch"], bytes.fromhex(it["leaf_hash"])
         parts = [bytes.fromhex(it[name]) for name in ("payload_sha256", "key_id", "sig") if name in it]
-        if len(parts) == 3 and leaf_hash(it["log_id"], it["seq"], *parts) != leaf:
+        if len(parts) == 3 and leaf_hash(log_id, seq, *parts) != leaf:
             return report("BAD_LEAF", f"{where}: what is left does not fit its leaf")
-        log.leaves[it["seq"]], log.epochs[it["seq"]] = leaf, it["epoch"]
-        return log.erased.append(it["seq"])
-    [signature], payload = it["signatures"], b64(it["payload"])
-    key_id, sig = bytes.fromhex(signature["keyid"]), b64(signature["sig"])
-    if key_id not in keys:
-        return report("UNKNOWN_KEY", f"{where}: key {key_id.hex()} is not pinned")
-    if it["payloadType"] != TYPE or not signed(keys[key_id], f"DSSEv1 28 {TYPE} {len(payload)} ".encode() + payload, sig):
-        return report("BAD_SIG", f"{where}: the signature does not fit")
-    p = canonical(payload)["predicate"]
-    log_id, seq, epoch, control = p["log"]["id"], p["log"]["seq"], p["log"]["epoch"], p.get("control", {})
-    log, leaf = logs.setdefault(log_id, Log()), leaf_hash(log_id, seq, sha256(payload), key_id, sig)
-    here = f"{where}: log {log_id} seq {seq}"
+    else:
+        [signature], payload = it["signatures"], b64(it["payload"])
+        key_id, sig, text = bytes.fromhex(signature["keyid"]), b64(signature["sig"]), f"DSSEv1 28 {TYPE} {len(payload)} "
+        if key_id not in keys or it["payloadType"] != TYPE or not signed(keys[key_id], text.encode() + payload, sig):
+            return report("BAD_SIG" if key_id in keys else "UNKNOWN_KEY", f"{where}: it is not signed by a pinned key")
+        p = predicate(payload)
+        log_id, seq, epoch = p["log"]["id"], p["log"]["seq"], p["log"]["epoch"]
+        leaf = leaf_hash(log_id, seq, sha256(payload), key_id, sig)
+    log, here = logs.setdefault(log_id, Log()), f"{where}: log {log_id} seq {seq}"
     if seq in log.leaves:
         return report("DUP" if log.leaves[seq] == leaf else "FORK", f"{here} is there twice")
-    if log.leaves and seq < max(log.leaves):
-        report("GAP", f"{here} stands behind seq {max(log.leaves)}")
-    if (seq == 0) != (p["kind"] == "log_open"):
-        report("GAP", f"{here}: a log begins with its log_open, and has one")
-    if seq == 0 and "origin" in control:
-        log.keys, log.origin = [(0, bytes.fromhex(control["key"]))], control["origin"]
-        log.notes += [(0, bytes.fromhex(control["checkpoint_key"]))] if "checkpoint_key" in control else []
     log.leaves[seq], log.epochs[seq] = leaf, epoch
+    _ = seq < max(log.leaves) and report("GAP", f"{here} stands behind seq {max(log.leaves)}")
+    return weigh(here, log, p, key_id, keys[key_id], revoked) if p else log.erased.append(seq)
+
+
+def weigh(here, log, p, key_id, signer, revoked):  # one record, at its place in its log
+    log_id, seq, epoch, kind, control = p["log"]["id"], p["log"]["seq"], p["log"]["epoch"], p["kind"], p.get("control", {})
     if seq >= revoked.get((key_id, log_id), seq + 1):
         return report("REVOKED_KEY", f"{here} is signed by a key that is revoked there")
-    if any(key != keys[key_id] for key in [key for since, key in log.keys if since <= seq][-1:]):
-        report("UNKNOWN_KEY", f"{here} is not signed by the log's own key")
+    if seq == 0 and kind == "log_open":
+        log.keys, log.origin = [(0, bytes.fromhex(control["key"]))], f"{control['origin']}/{log_id}"
+        log.notes = [(0, bytes.fromhex(control["checkpoint_key"]))] if "checkpoint_key" in control else []
+    if [key for since, key in log.keys if since <= seq][-1:] not in ([], [signer]):
+        return report("UNKNOWN_KEY", f"{here} is not signed by the log's own key")
+    for wrong, code, why in (
+            ((seq == 0) != (kind == "log_open"), "FORK" if seq else "GAP", "a log begins with its log_open, and has one"),
+            (epoch < log.epoch, "FORK", "it stands behind a log_seal, or a later epoch"),
+            (epoch > log.epoch and seq - 1 in log.leaves and kind != "recovery", "GAP", "an epoch without its recovery"),
+            (p["id"] in ids, "DUP", f"the id {p['id']} is there twice")):
+        _ = wrong and report(code, f"{here}: {why}")
+    log.epoch, ids[p["id"]] = END if kind == "log_seal" else max(log.epoch, epoch), True  # no epoch comes behind a seal
+    log.modes += [(epoch, control["mode"].startswith("strict"))] if kind in ("log_open", "recovery") and "mode" in control else []
     log.heads.append((seq, epoch, p["log"]["base_size"], bytes.fromhex(p["log"]["base_root"])))
-    if p["kind"] == "gap" and "from" in control:
-        log.losses.append((None, control["from"], min(control["to"], seq - 1)))
+    if kind == "gap" and "count" not in control:
+        log.losses.append((seq, None, control["from"], min(control["to"], seq - 1)))
         log.lost.update(enumerate(map(bytes.fromhex, re.findall(".{64}", control.get("leaves", ""))), control["from"]))
-        log.regressed.update(range(control["from"], control["to"] + 1) if control["reason"] == "db_regression" else ())
-    elif p["kind"] == "recovery":
-        log.losses += [(epoch, control["lost_from"], min(control["lost_to"], seq - 1))] if "lost_from" in control else []
-        log.losses += [(epoch, control.get("last_seq", -1) + 1, None)] if control["lost_tail_possible"] else []
-    elif p["kind"] == "erasure" and "seq" in control:
+        log.regressed += [log.losses[-1]] if control["reason"] == "db_regression" else []
+    elif kind == "recovery":
+        strict = [strict for since, strict in log.modes if since < epoch][-1:] == [True]
+        lost = [(seq, epoch, control["lost_from"], control["lost_to"])] if "lost_from" in control else []
+        tail = [(seq, epoch, control.get("last_seq", -1) + 1, END)] if control["lost_tail_possible"] else []
+        log.losses += [] if strict else lost + tail
+        return strict and lost and report("TRUNCATED", f"{here}: a `strict` log declares acknowledged records lost")
+    elif kind == "erasure" and "seq" in control:
         gone[control["log_id"], control["seq"]] = True
-    elif p["kind"] == "prune" and len(control["peaks"]) == 64 * len(bits(control["below_seq"])):
+    elif kind == "prune" and len(control["peaks"]) == 64 * len(bits(control["below_seq"])):
         gone[control["log_id"]] = max(gone.get(control["log_id"], (0, "")), (control["below_seq"], control["peaks"]))
-    elif p["kind"] == "key_rotate":
-        names = [f"{log.origin}/{log_id}", control["use"], control.get("old_key", ""), control["new_key"]]
-        text, new = "\n".join(["signet-key-rotate/v1", *names, ""]).encode(), bytes.fromhex(control["new_key"])
-        if log.origin and not signed(new, text, bytes.fromhex(control["proof"])):
-            report("BAD_SIG", f"{here}: the new key did not sign its rotation")
-        else:
-            turns, since = (log.keys, seq + 1) if control["use"] == "attest" else (log.notes, seq if log.notes else 0)
-            turns.append((since, new))
+    elif kind == "key_rotate":
+        use, old, new = control["use"], control.get("old_key", ""), control["new_key"]
+        turns, text = {"attest": log.keys, "checkpoint": log.notes}[use], f"{log.origin}\n{use}\n{old}\n{new}\n"
+        if log.origin and not signed(bytes.fromhex(new), f"signet-key-rotate/v1\n{text}".encode(), bytes.fromhex(control["proof"])):
+            return report("BAD_SIG", f"{here}: the new key did not sign its rotation")
+        if use == "attest" and turns and turns[-1][1].hex() != old:
+            return report("UNKNOWN_KEY", f"{here}: a rotation away from a key that does not sign there")
+        turns += [(0, bytes.fromhex(old or new))] if use == "checkpoint" and not turns else []
+        turns.append((seq + (use == "attest"), bytes.fromhex(new)))
 
 
-def judge(name, log, gone):  # what can be told when all lines have passed
-    declared = {n for _, start, end in log.losses if end is not None for n in range(start, end + 1)}
+def named(losses):  # the seqs before a record that it says are gone, one by one
+    return {n for at, _, start, end in losses if end < END for n in range(start, min(end, at - 1) + 1)}
+
+
+def judge(name, log):  # what can be told when all lines have passed
     below, peaks = gone.get(name, (0, ""))
     missing = set(range(below, max(log.leaves, default=0))) - set(log.leaves)
-    for code, seqs, why in (("GAP", missing - declared, "it is missing"),
-                            ("DB_REGRESSION", missing & log.regressed, "the database had confirmed it, and lost it"),
+    for code, seqs, why in (("GAP", missing - named(log.losses), "it is missing"),
+                            ("DB_REGRESSION", missing & named(log.regressed), "the database had confirmed it, and lost it"),
                             ("ERASED_UNAUTH", {seq for seq in log.erased if (name, seq) not in gone}, "erased, unsigned")):
         for seq in sorted(seqs):
             report(code, f"log {name} seq {seq}: {why}")
     log.grow(below, peaks)
     for seq, epoch, size, root in log.heads:
-        excused = any(again and again > epoch and start < size for again, start, _ in log.losses)
+        excused = any(again and again > epoch and start < size for _, again, start, _ in log.losses)
         if size > seq or log.root(size) not in (None, root) and not excused:
             return report("ROOT_MISMATCH", f"log {name} seq {seq}: signed over another history of {size} records")
 
 
-def compare_note(note, notes, revoked, logs, what):
-    text, _, signatures = note.partition("\n\n")
-    origin, size, root = text.split("\n")
+def compare_note(note, notes, revoked, what):
+    [origin, size, root], signatures = note.partition("\n\n")[0].split("\n"), note.partition("\n\n")[2]
     mine = [b64(line.split(" ")[2]) for line in signatures.splitlines() if line.split(" ")[1] == origin]
     by = [(key, it[4:]) for key in notes.get(origin, []) for it in mine if it[:4] == note_id(origin, key)]
     name, end, last, key = origin.rpartition("/")[2], int(size), max(int(size) - 1, 0), by[0][0] if by else None
-    log, good = logs.get(name), [b64(root), None]
-    code = ("UNKNOWN_KEY" if not by else
-            "BAD_SIG" if not all(signed(key, (text + "\n").encode(), it) for key, it in by) else
+    log, good, text = logs.get(name), [b64(root), None], f"{origin}\n{size}\n{root}\n".encode()
+    code = ("UNKNOWN_KEY" if not by else "BAD_SIG" if not all(signed(key, text, it) for key, it in by) else
             "REVOKED_KEY" if last >= revoked.get((sha256(SPKI, key), name), last + 1) else
-            "MISSING_LOG" if log is None else
+            "MISSING_LOG" if log is None else "WRONG_LOG" if log.origin not in (None, origin) else
             "UNKNOWN_KEY" if key in dict(log.notes).values() and [key] != [k for n, k in log.notes if n <= last][-1:] else
             "TRUNCATED" if end > max(log.leaves, default=log.size - 1) + 1 else "FORK" if log.root(end) not in good else None)
     return code and (by or what == "anchor") and report(code, f"{what} of {origin} at size {size}")
 
 
-def compare_receipt(text, logs, gone):
+def compare_receipt(text):
     _, origin, epoch, seq, leaf = text.split(";")
     name, seq, epoch, leaf = origin.rpartition("/")[2], int(seq), int(epoch), base64.urlsafe_b64decode(leaf + "=")
     log = logs.get(name)
-    code = ("MISSING_LOG" if log is None else
-            "WRONG_LOG" if log.origin and f"{log.origin}/{name}" != origin else
+    code = ("MISSING_LOG" if log is None else "WRONG_LOG" if log.origin not in (None, origin) else
             None if (log.leaves.get(seq), log.epochs.get(seq)) == (leaf, epoch) else
             None if seq not in log.leaves and seq < gone.get(name, (0,))[0] else
-            "LOST_DECLARED" if any(start <= seq <= (seq if end is None else end) and (again or epoch + 1) > epoch
-                                   for again, start, end in log.losses) else
+            "LOST_DECLARED" if any(start <= seq <= end and (again > epoch if again else seq not in log.leaves)
+                                   for _, again, start, end in log.losses) else
             "FORK" if seq in log.leaves else "GAP" if seq < max(log.leaves, default=0) else "TRUNCATED")
     return code and report(code, f"receipt {text}: its record is not there")
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name, more in {"--key": {"required": True}, "--receipts": {"default": Path("/dev/null")},
-                       "--anchor": {"action": "append", "default": []}, "export": {}}.items():
+    for name, more in (("--key", {"required": True}), ("--receipts", {"default": Path("/dev/null")}),
+                       ("--anchor", {"action": "append", "default": []}), ("export", {})):
         options.add_argument(name, type=Path, **more)
     args = options.parse_args()
-    (keys, notes, revoked), logs, gone = pinned(args.key), {}, {}
+    keys, notes, revoked = pinned(args.key)
     for file in sorted(args.export.glob("logs/*/records.jsonl")) if args.export.is_dir() else [args.export]:
         for number, line in enumerate(file.read_bytes().splitlines(), 1):
             try:
-                take(f"{file.name} line {number}", line, keys, revoked, logs, gone)
-            except (ValueError, KeyError, TypeError, AttributeError) as fault:
+                take(f"{file.name} line {number}", line, keys, revoked)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
                 report("BAD_LEAF", f"{file.name} line {number}: {fault!r}")
     for name in sorted({*logs, *(it for it in gone if isinstance(it, str))}):  # a log may be pruned to its end
-        judge(name, logs.setdefault(name, Log()), gone)
-    held = [("checkpoint", file) for file in args.export.glob("logs/*/checkpoints")]
-    for what, file in held + [("anchor", file) for file in args.anchor]:
+        judge(name, logs.setdefault(name, Log()))
+    for what, file in [("checkpoint", f) for f in args.export.glob("logs/*/checkpoints")] + [("anchor", f) for f in args.anchor]:
         kept = re.findall(r"(?:[^\n]+\n){3}\n(?:\u2014 [^\n]+\n)+", file.read_text())
         for note in kept or report("BAD_SIG", f"{file}: no checkpoint") or []:
-            compare_note(note, notes, revoked, logs, what)
+            compare_note(note, notes, revoked, what)
     for line in args.receipts.read_text().split():
-        compare_receipt(line, logs, gone)
+        compare_receipt(line)
     records = sum(len(log.leaves) for log in logs.values())
     print(f"{records} records in {len(logs)} logs: {'OK' if records and not found else 'FAILED'}")
     return min(found, default=0) if records else CODES["EMPTY"]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -8,21 +8,41 @@ fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The names of all test functions below a folder.
+/// The names of all tests below a folder.
 fn tests_in(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             tests_in(&path, found);
         } else if path.extension().is_some_and(|ext| ext == "rs") {
-            let text = fs::read_to_string(&path).expect("a source file");
-            let after = |line: &str| {
-                let (_, rest) = line.split_once("fn ")?;
-                Some(rest.split_once('(')?.0.to_owned())
-            };
-            found.extend(text.lines().filter_map(after));
+            found.extend(tests_of(&fs::read_to_string(&path).expect("a source file")));
         }
     }
+}
+
+/// Functions with a test's attribute, and those that `contract!` runs on each kind of store.
+fn tests_of(text: &str) -> Vec<String> {
+    let (mut found, mut marked, mut listed) = (Vec::new(), false, false);
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            marked = true;
+        } else if let Some((name, _)) = line.split_once("fn ").and_then(|(_, rest)| rest.split_once('(')) {
+            found.extend(std::mem::take(&mut marked).then(|| name.to_owned()));
+        } else if line.starts_with("contract!(") || line == ");" {
+            listed = line != ");";
+        } else if listed {
+            found.push(line.to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_function_that_no_harness_runs_is_no_test() {
+    let text =
+        "#[test]\n#[expect(lint)]\nfn a() {\n}\nfn b() {\n}\n#[tokio::test(start_paused = true)]\nasync fn c() {\n}
+        // fn d()\nproptest! {\n    #[test]\n    fn e(\n    ) {}\n}\ncontract!(m, s, f:\n    g\n);\nh\nasync fn i() {}";
+    assert_eq!(tests_of(text), ["a", "c", "e", "g"]);
 }
 
 #[test]

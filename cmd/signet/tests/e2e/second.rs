@@ -1,12 +1,12 @@
 //! Two verifiers that share no code come to one verdict on what a gateway seldom writes: revoked keys, keys of checkpoints
-//! that changed, pruned logs, and losses of a database.
+//! that changed, pruned logs, losses of a database, and what is signed though the format forbids it.
 
 use crate::gateway::signet;
 use signet_lineage::tlog::{Checkpoint, NoteKey};
 use signet_lineage::verify::{Stored, write_line};
 use signet_lineage::{
-    ControlStamp, ControlValue, Draft, Gateway, KeyRotation, KeyUse, Kind, LOST_BY_DATABASE, Leaf, Position, Record,
-    Signer, Tree, TreeHead, root_of,
+    ControlStamp, ControlValue, Draft, Gateway, KeyRotation, KeyUse, Kind, LOST_BY_DATABASE, Leaf, Position, Receipt,
+    Record, Recovery, Signer, Tree, TreeHead, root_of,
 };
 use signet_types::{LineageId, LogId};
 use std::fs;
@@ -25,20 +25,41 @@ struct Writer {
     checkpoints: Signer,
     tree: Tree,
     records: Vec<Record>,
+    epoch: u32,
 }
 
 impl Writer {
     fn open() -> Self {
+        Self::promising("spool")
+    }
+
+    fn promising(mode: &str) -> Self {
         let (attest, checkpoints) = (Signer::generate(), Signer::generate());
-        let mut log = Self { attest, checkpoints, tree: Tree::new(), records: Vec::new() };
-        let opening = Draft::log_open(&stamp(), ORIGIN, &log.attest.public_key());
+        let mut log = Self { attest, checkpoints, tree: Tree::new(), records: Vec::new(), epoch: 1 };
+        let opening = Draft::log_open(&stamp_in(mode), ORIGIN, &log.attest.public_key());
         log.append(&opening.naming_checkpoint_key(&log.checkpoints.public_key()));
         log
     }
 
     fn append(&mut self, draft: &Draft) {
         let base = self.tree.head();
-        let record = draft.seal(&Position { log: LOG, epoch: 1, seq: self.tree.size(), base }, &self.attest);
+        let position = Position { log: LOG, epoch: self.epoch, seq: self.tree.size(), base };
+        self.push(draft.seal(&position, &self.attest));
+    }
+
+    /// A record that says what no draft can be made to say: `text` is written as `other`, and signed like that.
+    fn append_with(&mut self, text: &str, other: &str) {
+        let position = Position { log: LOG, epoch: self.epoch, seq: self.tree.size(), base: self.tree.head() };
+        let mut record = Draft::clock(&stamp(), 1, 2).seal(&position, &self.attest);
+        let payload = String::from_utf8(record.payload.to_vec()).expect("text");
+        assert_eq!(payload.matches(text).count(), 1, "{payload}");
+        record.payload = payload.replace(text, other).into_bytes().into();
+        let head = format!("DSSEv1 28 application/vnd.in-toto+json {} ", record.payload.len());
+        record.sig = self.attest.sign(&[head.as_bytes(), &record.payload].concat());
+        self.push(record);
+    }
+
+    fn push(&mut self, record: Record) {
         self.tree.push(Leaf::of(&record).hash());
         self.records.push(record);
     }
@@ -79,7 +100,11 @@ fn note_key(signer: &Signer) -> NoteKey {
 }
 
 fn stamp() -> ControlStamp {
-    let (version, instance, durability) = ("1".to_owned(), "a".to_owned(), "spool".to_owned());
+    stamp_in("spool")
+}
+
+fn stamp_in(mode: &str) -> ControlStamp {
+    let (version, instance, durability) = ("1".to_owned(), "a".to_owned(), mode.to_owned());
     let gateway = Arc::new(Gateway { version, instance, durability, config_sha256: [7; 32] });
     ControlStamp { id: LineageId::generate(NOW_MS), at_ms: NOW_MS, gateway }
 }
@@ -92,6 +117,12 @@ fn run(command: &mut Command) -> (i32, String) {
 /// That both verifiers end with `code`.
 #[track_caller]
 fn both(code: i32, pinned: &str, records: &[Record], notes: &[String]) {
+    judged(code, pinned, records, notes, "");
+}
+
+/// The same of what callers kept, too.
+#[track_caller]
+fn judged(code: i32, pinned: &str, records: &[Record], notes: &[String], receipts: &str) {
     let folder = TempDir::new().expect("a folder");
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -103,6 +134,9 @@ fn both(code: i32, pinned: &str, records: &[Record], notes: &[String]) {
     let mut arguments = vec!["--key".into(), key.into_os_string()];
     if !notes.is_empty() {
         arguments.extend(["--anchor".into(), file("anchors", notes.join("\n").as_bytes()).into_os_string()]);
+    }
+    if !receipts.is_empty() {
+        arguments.extend(["--receipts".into(), file("receipts", receipts.as_bytes()).into_os_string()]);
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/verify/signet_verify.py");
     let ours = run(signet(&["lineage", "verify"]).args(&arguments).arg("--export").arg(&export));
@@ -172,4 +206,119 @@ fn both_verifiers_say_that_a_database_lost_what_it_had_confirmed() {
     let left = [&log.records[..3], &log.records[5..]].concat();
     both(24, &log.pinned(), &left, &[log.note(10, &log.checkpoints)]);
     both(14, &log.pinned(), &[&log.records[..2], &log.records[5..]].concat(), &[]);
+}
+
+#[test]
+fn both_verifiers_refuse_what_the_format_forbids_though_it_is_signed() {
+    let deep = |levels: usize| format!(r#""control":{{"a":{}1{},"#, "[".repeat(levels), "]".repeat(levels));
+    let (fits, too_deep) = (deep(13), deep(14));
+    let control = r#""control":{"#;
+    let cases = [
+        (0, control, r#""control":{"Z~[":[true,0,9007199254740991,"\u001f\"é"],"#),
+        (11, control, r#""control":{"Z~[":"\u007f","#),
+        (11, r#""kind":"clock""#, r#""kind":"clocks""#),
+        (11, r#""v":1"#, r#""v":2"#),
+        (11, r#""v":1"#, r#""v":true"#),
+        (11, "in-toto.io/Statement/v1", "in-toto.io/Statement/v2"),
+        (11, "urn:signet:lineage:v1", "urn:signet:lineage:v2"),
+        (11, control, r#""control":{"\\a":1,"#),
+        (11, control, r#""control":{"\"":1,"#),
+        (11, r#""before_ms":1"#, r#""before_ms":1,"é":1"#),
+        (11, r#""before_ms":1"#, r#""before_ms":1,"before_ms":1"#),
+        (11, r#""before_ms":1"#, r#""before_ms":[1.5]"#),
+        (11, r#""before_ms":1"#, r#""before_ms":[null]"#),
+        (11, r#""before_ms":1"#, r#""before_ms":[-1]"#),
+        (11, r#""before_ms":1"#, r#""before_ms":[9007199254740992]"#),
+        (11, r#""before_ms":1"#, r#""before_ms":[NaN]"#),
+        (11, r#""before_ms":1"#, r#""before_ms":"\ud800""#),
+        (11, r#""before_ms":1"#, r#""before_ms":"\/""#),
+        (11, r#""before_ms":1"#, r#""before_ms": 1"#),
+        (0, control, &fits),
+        (11, control, &too_deep),
+    ];
+    for (code, text, other) in cases {
+        let mut log = Writer::open();
+        log.append_with(text, other);
+        log.grow(4);
+        both(code, &log.pinned(), &log.records, &[]);
+    }
+}
+
+#[test]
+fn both_verifiers_hold_records_to_their_order_in_the_log_and_their_ids_to_be_unique() {
+    let ended = |code: i32, change: &dyn Fn(&mut Writer)| {
+        let mut log = Writer::open();
+        log.grow(3);
+        change(&mut log);
+        both(code, &log.pinned(), &log.records, &[]);
+    };
+    let taken_up = |log: &mut Writer| {
+        log.epoch += 1;
+        log.append(&recovery("spool", false, None));
+        log.grow(6);
+    };
+    ended(0, &taken_up);
+    ended(14, &|log| {
+        log.epoch += 1;
+        log.grow(4);
+    });
+    ended(13, &|log| {
+        taken_up(log);
+        log.epoch -= 1;
+        log.grow(7);
+    });
+    ended(0, &|log| log.append(&Draft::log_seal(&stamp())));
+    ended(13, &|log| {
+        log.append(&Draft::log_seal(&stamp()));
+        log.grow(5);
+    });
+    ended(13, &|log| log.append(&Draft::log_open(&stamp(), ORIGIN, &log.attest.public_key())));
+    ended(15, &|log| {
+        let twice = stamp();
+        log.append(&Draft::clock(&twice, 1, 2));
+        log.append(&Draft::clock(&twice, 1, 2));
+    });
+    ended(18, &|log| {
+        let (new, other) = (Signer::generate(), Signer::generate().public_key());
+        let rotation = KeyRotation { key_use: KeyUse::Attest, old: Some(other), new: &new };
+        log.append(&Draft::key_rotate(&stamp(), &format!("{ORIGIN}/{LOG}"), &rotation));
+    });
+}
+
+#[test]
+fn both_verifiers_believe_a_loss_only_where_the_epoch_before_did_not_promise_strict() {
+    let lost = Some((3, 4));
+    // The mode of the log, recoveries with the mode and the loss that each declares, and the verdict with and without the
+    // receipt of a lost record.
+    let cases: &[(&str, &[(&str, bool, Option<(u64, u64)>)], i32, i32)] = &[
+        ("spool", &[("strict", true, None)], 30, 0),
+        ("spool", &[("strict", false, lost)], 30, 0),
+        ("memory", &[("spool", false, None)], 13, 0),
+        ("strict", &[("spool", true, None)], 13, 0),
+        ("strict", &[("spool", false, lost)], 13, 16),
+        ("strict+db", &[("strict+db", true, lost)], 13, 16),
+        ("strict", &[("spool", false, None), ("spool", true, lost)], 30, 0),
+        ("spool", &[("strict", false, None), ("strict", true, lost)], 13, 16),
+    ];
+    for (mode, recoveries, with, without) in cases {
+        let mut log = Writer::promising(mode);
+        log.grow(5);
+        let receipt = format!("{}\n", Receipt::of(&log.records[4], ORIGIN));
+        let left: Vec<_> = log.records.drain(..3).collect();
+        (log.tree, log.records) = (Tree::new(), Vec::new());
+        left.into_iter().for_each(|record| log.push(record));
+        for (mode, lost_tail_possible, lost) in *recoveries {
+            log.epoch += 1;
+            log.append(&recovery(mode, *lost_tail_possible, *lost));
+        }
+        log.grow(7);
+        judged(*with, &log.pinned(), &log.records, &[], &receipt);
+        judged(*without, &log.pinned(), &log.records, &[], "");
+    }
+}
+
+/// A log is taken up behind seq 2.
+fn recovery(mode: &str, lost_tail_possible: bool, lost: Option<(u64, u64)>) -> Draft {
+    let found = Recovery { clean: false, same_boot: false, last_seq: Some(2), lost, lost_tail_possible };
+    Draft::recovery(&stamp_in(mode), &found)
 }
