@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True  # leave no __pycache__ in the repository
 ROOT = Path(__file__).resolve().parent.parent
 SERVICES = ROOT / "deploy/services.py"
 CARGO = os.environ.get("CARGO", "cargo")
-STEP_S = 1500
+STEP_S = 3000
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; (\d+) filtered out")
 
 
