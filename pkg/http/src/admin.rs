@@ -203,12 +203,21 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/healthz", get(alive))
         .route("/readyz", get(ready_app))
         .route("/metrics", get(metrics))
-        .route("/v1/lineage/keys", get(tree))
-        .route("/v1/lineage/logs/{log}/{*path}", get(tree))
-        .with_state(app)
+        .with_state(app.clone())
+        .merge(trees(app, admin.clone()))
         .merge(api)
         .merge(audits)
         .layer(middleware::from_fn_with_state(admin, known_host))
+}
+
+/// Checkpoints, tiles and keys: for everyone where they are published, else for auditors.
+fn trees(app: Arc<App>, admin: Admin) -> Router {
+    let public = app.public_tree;
+    let trees = Router::new()
+        .route("/v1/lineage/keys", get(tree))
+        .route("/v1/lineage/logs/{log}/{*path}", get(tree))
+        .with_state(app);
+    if public { trees } else { trees.layer(middleware::from_fn_with_state(admin, audit::may_audit)) }
 }
 
 async fn known_host(State(admin): State<Admin>, request: Request, next: Next) -> Response {

@@ -112,8 +112,8 @@ fn an_auditor_reads_every_tenants_records_on_the_admin_listener_and_may_do_nothi
     let line = listed["data"].as_array().and_then(|all| all.iter().find(|line| line["id"] == of_ann.as_str()));
     let tenant = line.and_then(|line| line["tenant"].as_str()).expect("the tenant").to_owned();
     assert_eq!(ids(&audit(&format!("/v1/lineage?tenant={tenant}"), &[AUDITOR])), std::slice::from_ref(&of_ann));
-    // As the operator's, checkpoints and tiles are open on this listener.
     assert_eq!(audit("/v1/lineage/keys", &[AUDITOR]).status, 200);
+    assert_eq!(audit("/v1/lineage/keys", &[]).status, 401, "they are not published");
 
     for (method, path) in [
         ("GET", "/admin/v1/status"),

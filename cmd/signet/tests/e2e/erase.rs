@@ -51,7 +51,7 @@ fn an_erased_payload_is_shown_to_nobody_and_every_proof_over_it_still_holds() {
     assert!(!erase(&gateway, &gone.id(), "again").status.success(), "it is gone already");
     assert_eq!(gateway.get(&format!("/v1/lineage/{}", hit.id())).status, 200);
 
-    let keys = ask(gateway.admin, "GET", "/v1/lineage/keys", &[], b"").text();
+    let keys = gateway.admin_get("/v1/lineage/keys").text();
     let key = keys.lines().find_map(|line| line.parse().ok()).expect("a verifier key");
     signet_lineage::verify::proof_file(&proof, &receipt.leaf_hash, std::slice::from_ref(&key)).expect("it still holds");
     let (code, said) = keeper.verify(&["--data", data.path().to_str().expect("a plain name")]);

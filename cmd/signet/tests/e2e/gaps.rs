@@ -3,7 +3,7 @@
 use crate::crash::{damage, segments};
 use crate::gateway::{Gateway, Setup, chat, eventually, mock};
 use crate::keeper::Keeper;
-use crate::stack::{Postgres, sql};
+use crate::stack::Postgres;
 use signet_mock::MockUpstream;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -267,11 +267,17 @@ impl Gateway {
         value.unwrap_or(0)
     }
 
-    /// What `/admin/v1/status` says, with the token from the data folder.
+    /// What `/admin/v1/status` says.
     #[track_caller]
     pub(crate) fn status(&self) -> Value {
+        self.admin_get("/admin/v1/status").json()
+    }
+
+    /// From the admin listener, with the token from the data folder.
+    #[track_caller]
+    pub(crate) fn admin_get(&self, path: &str) -> Answer {
         let token = fs::read_to_string(self.data.join("admin.token")).expect("a token");
-        ask(self.admin, "GET", "/admin/v1/status", &[("Authorization", &format!("Bearer {token}"))], b"").json()
+        ask(self.admin, "GET", path, &[("Authorization", &format!("Bearer {token}"))], b"")
     }
 
     /// Waits for the one record that fits, in the folder as the auditor's tool reads it.

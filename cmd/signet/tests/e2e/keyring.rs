@@ -67,7 +67,7 @@ fn publish(gateway: &Gateway, ring: &str) -> (Option<i32>, String) {
 }
 
 fn shown(gateway: &Gateway) -> String {
-    ask(gateway.admin, "GET", "/v1/lineage/keys", &[], b"").text()
+    gateway.admin_get("/v1/lineage/keys").text()
 }
 
 fn ready(gateway: &Gateway) -> Value {

@@ -75,7 +75,7 @@ fn a_rotation_under_load_leaves_a_log_that_verifies_with_both_keys_and_not_with_
     after.accepts(data.path());
     let (code, said) = before.verify(&["--data", data.path().to_str().expect("a plain name")]);
     assert!(code == 18, "the heirs of a key have to be pinned too: {code} {said}");
-    let shown = crate::client::ask(gateway.admin, "GET", "/v1/lineage/keys", &[], b"").text();
+    let shown = gateway.admin_get("/v1/lineage/keys").text();
     assert_eq!(shown.matches("BEGIN PUBLIC KEY").count(), 3);
     drop(gateway.kill());
 
@@ -266,7 +266,7 @@ fn checkpoints_that_cover_the_rotation_of_their_key_are_signed_by_the_new_one_an
     let covering = turn["seq"].as_u64().expect("a seq") + 1;
     let after = checkpoint_over(&gateway, covering);
     let pin = turn["pin"].as_str().expect("a verifier key").to_owned();
-    let shown = crate::client::ask(gateway.admin, "GET", "/v1/lineage/keys", &[], b"").text();
+    let shown = gateway.admin_get("/v1/lineage/keys").text();
     assert!(shown.contains(&pin) && shown.matches('+').count() >= 4, "both keys of checkpoints: {shown}");
     // Each note under its own key: what the old one did not sign is not signed by it, and the other way round.
     let by = |note: &str, keys: &str| {

@@ -109,13 +109,13 @@ fn a_gateway_drops_old_records_and_all_that_was_kept_of_them_still_holds() {
     keeper.keep(&gateway.chat(&chat("What is an ebb?"), &[]));
     assert_eq!(pruned(&gateway)["logs"], serde_json::json!([]));
 
-    let key = ask(gateway.admin, "GET", "/v1/lineage/keys", &[], b"").text();
+    let key = gateway.admin_get("/v1/lineage/keys").text();
     let key = key.lines().find_map(|line| line.parse().ok()).expect("a verifier key");
     for (record, proof) in &kept {
         verify::proof_file(proof, &Leaf::of(record).hash(), std::slice::from_ref(&key)).expect("it still holds");
     }
     let tile = format!("/v1/lineage/logs/{}/tile/0/000", old[0].log);
-    assert_eq!(ask(gateway.admin, "GET", &tile, &[], b"").body.len(), 256 * 32);
+    assert_eq!(gateway.admin_get(&tile).body.len(), 256 * 32);
     drop(gateway.stop());
     let mut judge = signet(&["lineage", "verify", "--data"]);
     let out = judge.arg(data).arg("--key").arg(keeper.key()).arg("--anchor").arg(&anchors).output().expect("it runs");

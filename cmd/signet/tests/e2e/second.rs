@@ -287,10 +287,11 @@ fn both_verifiers_hold_records_to_their_order_in_the_log_and_their_ids_to_be_uni
 
 #[test]
 fn both_verifiers_believe_a_loss_only_where_the_epoch_before_did_not_promise_strict() {
+    type Declared = (&'static str, bool, Option<(u64, u64)>);
     let lost = Some((3, 4));
     // The mode of the log, recoveries with the mode and the loss that each declares, and the verdict with and without the
     // receipt of a lost record.
-    let cases: &[(&str, &[(&str, bool, Option<(u64, u64)>)], i32, i32)] = &[
+    let cases: &[(&str, &[Declared], i32, i32)] = &[
         ("spool", &[("strict", true, None)], 30, 0),
         ("spool", &[("strict", false, lost)], 30, 0),
         ("memory", &[("spool", false, None)], 13, 0),
@@ -306,7 +307,9 @@ fn both_verifiers_believe_a_loss_only_where_the_epoch_before_did_not_promise_str
         let receipt = format!("{}\n", Receipt::of(&log.records[4], ORIGIN));
         let left: Vec<_> = log.records.drain(..3).collect();
         (log.tree, log.records) = (Tree::new(), Vec::new());
-        left.into_iter().for_each(|record| log.push(record));
+        for record in left {
+            log.push(record);
+        }
         for (mode, lost_tail_possible, lost) in *recoveries {
             log.epoch += 1;
             log.append(&recovery(mode, *lost_tail_possible, *lost));
