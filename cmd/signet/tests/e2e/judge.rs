@@ -184,6 +184,25 @@ fn a_bundle_holds_all_that_proves_it_and_each_change_of_a_file_is_named() {
 }
 
 #[test]
+fn a_bundle_of_a_log_that_lacks_a_record_has_no_tiles_and_says_so() {
+    let kept = Kept::new();
+    for (statement, tiles) in [("SELECT 1", true), ("DELETE FROM lineage_entry WHERE seq = 3", false)] {
+        let (data, bundle) = (kept.file("data"), kept.file("bundle"));
+        fs::remove_dir_all(&data).ok();
+        fs::remove_dir_all(&bundle).ok();
+        crate::lineage::copy(&kept.data.path, &data);
+        crate::lineage::sqlite(&data, statement);
+        let out = signet(&["lineage", "export", "--data", text(&data), "--bundle", text(&bundle)]).output();
+        let out = out.expect("it runs");
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && told.contains("no tiles of log") != tiles, "{told}");
+        let mut logs = fs::read_dir(bundle.join("logs")).expect("a folder");
+        let log = logs.next().expect("a log").expect("an entry").path();
+        assert!(log.join("checkpoints").exists() && log.join("tile").exists() == tiles);
+    }
+}
+
+#[test]
 fn an_anchor_from_elsewhere_is_needed_and_one_from_the_folder_itself_is_refused() {
     let kept = Kept::new();
     let data = ["--data", kept.data()];

@@ -97,10 +97,10 @@ impl Part {
         Ok(())
     }
 
-    /// Writes the tiles of the tree of `size` leaves.
-    fn tiles(&self, size: u64) -> Result<()> {
+    /// Writes the tiles of the tree of `size` leaves. Whether it could.
+    fn tiles(&self, size: u64) -> Result<bool> {
         let leaves = usize::try_from(size).ok().and_then(|size| self.leaves.get(..size)).filter(|_| self.whole);
-        let Some(leaves) = leaves else { return Ok(()) };
+        let Some(leaves) = leaves else { return Ok(false) };
         let (mut tiles, mut written) = (Tiles::default(), Ok(()));
         let write = |tile: Tile, hashes: &[[u8; 32]]| -> Result<()> {
             let file = self.folder.join(tile.to_string());
@@ -115,7 +115,8 @@ impl Part {
             });
         }
         written?;
-        tiles.partial().try_for_each(|(tile, hashes)| write(tile, hashes))
+        tiles.partial().try_for_each(|(tile, hashes)| write(tile, hashes))?;
+        Ok(true)
     }
 }
 
@@ -150,7 +151,10 @@ fn bundle(source: &Source, root: &Path) -> Result<u8> {
         if let Some(size) = own.last_key_value().map(|(size, _)| *size) {
             let notes: Vec<_> = own.into_values().map(String::as_str).collect();
             fs::write(part.folder.join(CHECKPOINTS), notes.join("\n"))?;
-            part.tiles(size)?;
+            if !part.tiles(size)? {
+                let what = format!("no tiles of log {log}: not all of its first {size} records are there");
+                complain(&format!("signet lineage export: {what}"));
+            }
         }
     }
     if let Ok(keys) = keys::text(source) {
