@@ -11,12 +11,49 @@ CREATE TABLE lineage_pruned (
     by_seq    bigint NOT NULL
 );
 
--- Believes nothing but a stored `prune` record, which is never packed. Whether its signature is good is for verify to say.
+-- What the owner of the tables says, and nobody else may: for how many whole days beside today records stay. Nothing goes without it.
+CREATE TABLE lineage_retention (
+    one  boolean PRIMARY KEY DEFAULT true CHECK (one),
+    days integer NOT NULL CHECK (days BETWEEN 1 AND 36500)
+);
+
+-- Run by the owner; 0 is for ever.
+CREATE FUNCTION lineage_retain(wanted integer) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF wanted = 0 THEN
+        DELETE FROM lineage_retention;
+    ELSE
+        INSERT INTO lineage_retention (days) VALUES (wanted)
+            ON CONFLICT (one) DO UPDATE SET days = excluded.days WHERE lineage_retention.days <> excluded.days;
+    END IF;
+END $$;
+
+-- The first day that stays.
+CREATE FUNCTION lineage_kept_from() RETURNS date
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+DECLARE
+    kept integer := (SELECT days FROM lineage_retention);
+BEGIN
+    IF kept IS NULL THEN
+        RAISE EXCEPTION 'records are kept for ever: the owner of the tables has not run lineage_retain(days)'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN (now() AT TIME ZONE 'utc')::date - kept;
+END $$;
+
+-- Believes nothing but a stored `prune` record, which is never packed, and lets no record go that is young. Whether the signature
+-- is good is for verify to say.
 CREATE FUNCTION lineage_note_prune(speaker uuid, place bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     stored bytea;
     said jsonb;
+    named uuid;
+    below bigint;
+    since bigint;
+    number integer;
+    kept date := lineage_kept_from();
 BEGIN
     SELECT payload INTO stored FROM lineage_record
         WHERE log_no = (SELECT log_no FROM lineage_log WHERE log_id = speaker) AND seq = place AND enc = 0;
@@ -25,8 +62,17 @@ BEGIN
         OR (said #>> '{log,seq}')::bigint <> place THEN
         RAISE EXCEPTION 'log % has no prune record at seq %', speaker, place USING ERRCODE = 'insufficient_privilege';
     END IF;
-    INSERT INTO lineage_pruned
-        VALUES ((said #>> '{control,log_id}')::uuid, (said #>> '{control,below_seq}')::bigint, speaker, place)
+    named := said #>> '{control,log_id}';
+    below := said #>> '{control,below_seq}';
+    since := coalesce((SELECT below_seq FROM lineage_pruned WHERE log_id = named), 0);
+    SELECT log_no INTO number FROM lineage_log WHERE log_id = named AND next_seq >= below;
+    IF number IS NULL
+        OR EXISTS (SELECT FROM lineage_record WHERE log_no = number AND seq >= since AND seq < below AND day >= kept)
+        OR EXISTS (SELECT FROM lineage_entry WHERE log_id = named AND seq >= since AND seq < below AND day >= kept) THEN
+        RAISE EXCEPTION 'not all records of log % below seq % are there and of a day before %', named, below, kept
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    INSERT INTO lineage_pruned VALUES (named, below, speaker, place)
         ON CONFLICT (log_id) DO UPDATE SET below_seq = excluded.below_seq, by_log = excluded.by_log, by_seq = excluded.by_seq
         WHERE lineage_pruned.below_seq <= excluded.below_seq;
 END $$;
@@ -46,7 +92,7 @@ BEGIN
     RETURN covered;
 END $$;
 
--- Drops a day that is over, if nothing of it has to stay. Waits for readers no longer than shippers may wait behind it.
+-- Drops a day that is old enough, if nothing of it has to stay. Waits for readers no longer than shippers may wait behind it.
 CREATE FUNCTION lineage_drop_day(wanted date) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
 DECLARE
@@ -54,8 +100,9 @@ DECLARE
     part regclass;
     done boolean := false;
 BEGIN
-    IF wanted >= (now() AT TIME ZONE 'utc')::date THEN
-        RETURN false;
+    -- A year before Christ has the name of one after.
+    IF wanted >= lineage_kept_from() OR wanted < '1970-01-01' THEN
+        RAISE EXCEPTION 'the owner of the tables keeps day %', wanted USING ERRCODE = 'insufficient_privilege';
     END IF;
     PERFORM pg_advisory_xact_lock(7310029, 1);
     FOR at IN 1..3 BY 2 LOOP
@@ -70,7 +117,7 @@ BEGIN
     END LOOP;
     RETURN done;
 END $$;
-REVOKE EXECUTE ON FUNCTION lineage_note_prune, lineage_drop_day FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION lineage_note_prune, lineage_drop_day, lineage_retain FROM PUBLIC;
 
 ALTER FUNCTION lineage_append_only RENAME TO lineage_append_only_records;
 
@@ -79,6 +126,7 @@ CREATE FUNCTION lineage_append_only(writer name) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM lineage_append_only_records(writer);
-    EXECUTE format('GRANT SELECT ON lineage_pruned TO %I', writer);
+    EXECUTE format('GRANT SELECT ON lineage_pruned, lineage_retention TO %I', writer);
     EXECUTE format('GRANT EXECUTE ON FUNCTION lineage_note_prune, lineage_drop_day TO %I', writer);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION lineage_retain FROM PUBLIC, %I', writer);
 END $$;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use signet_cache::{Counts, RouteView, Tier, Withdrawal};
 use signet_lineage::KeyUse;
 use signet_lineage::tlog::NoteKey;
-use signet_pipeline::{Fault, Pruner, Ring, RingFault, Rotated, Rotation};
+use signet_pipeline::{Fault, PruneFault, Pruner, Ring, RingFault, Rotated, Rotation};
 use signet_types::{LineageId, Secret, TenantId};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -412,6 +412,7 @@ async fn prune(State(admin): State<Admin>) -> Response {
     };
     match pruner.turn().await {
         Ok(turn) => Json(turn).into_response(),
+        Err(fault @ PruneFault::Kept { .. }) => (StatusCode::CONFLICT, format!("{fault}\n")).into_response(),
         Err(fault) => (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response(),
     }
 }

@@ -193,6 +193,9 @@ pub struct PrunedLog {
 /// Drops records by age. Nothing goes without a `prune` record that is stored.
 #[async_trait]
 pub trait PruneStore: Send + Sync + 'static {
+    /// How many days beside today stay by the word of the tables' owner; for ever if there is none. In Postgres the owner's
+    /// word is a table, which is first set to `days` if this role may; in `SQLite` it is `days`.
+    async fn retained(&self, days: u32) -> Result<Option<u32>, ShipFault>;
     /// The first seq of a log from `from` on whose record is of one of the last `days` days or today; the end of what is
     /// stored where there is none. Postgres goes by the day of the row and its own clock, `SQLite` by the signed time and
     /// `now_ms`.

@@ -55,6 +55,18 @@ pub enum PruneFault {
     /// So is its part with the trees.
     #[error(transparent)]
     Tree(#[from] TreeFault),
+    /// Nobody who owns the tables has said that records of that age may go.
+    #[error(
+        "the database keeps records {}, and lineage.retain_days is {wanted}: the owner of its tables has to run \
+         SELECT lineage_retain({wanted})",
+        .kept.map_or_else(|| "for ever".to_owned(), |days| format!("for {days} days"))
+    )]
+    Kept {
+        /// The days of the configuration.
+        wanted: u32,
+        /// The owner's, if they were ever set.
+        kept: Option<u32>,
+    },
     /// The tree cannot be read.
     #[error(transparent)]
     View(#[from] ViewFault),
@@ -165,16 +177,23 @@ impl Pruner {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let [high, low, ..] = self.parts.recorder.log().id().as_uuid().into_bytes().map(u16::from);
         let between = EVERY + Duration::from_secs(((high << 8 | low) % SPREAD_S).into());
-        while tokio::time::timeout(between, stop.cancelled()).await.is_err() {
-            let said = match self.turn().await {
-                Ok(pruned) => Some(pruned.left.join("; ")).filter(|left| !left.is_empty()),
-                Err(fault) => Some(fault.to_string()),
-            };
-            if let Some(fault) = &said {
-                tracing::warn!(fault, "records that are old enough were not all dropped");
-            }
-            (self.parts.note)(said);
+        if let Err(fault @ PruneFault::Kept { .. }) = self.permitted().await {
+            self.tell(&Err(fault));
         }
+        while tokio::time::timeout(between, stop.cancelled()).await.is_err() {
+            self.turn().await.ok();
+        }
+    }
+
+    fn tell(&self, outcome: &Result<Pruned, PruneFault>) {
+        let said = match outcome {
+            Ok(pruned) => Some(pruned.left.join("; ")).filter(|left| !left.is_empty()),
+            Err(fault) => Some(fault.to_string()),
+        };
+        if let Some(fault) = &said {
+            tracing::warn!(fault, "records that are old enough were not all dropped");
+        }
+        (self.parts.note)(said);
     }
 
     /// Drops what is old enough. Whoever asked may be gone meanwhile: it is done to its end.
@@ -183,11 +202,24 @@ impl Pruner {
     /// As [`PruneFault`] says; the next turn goes on.
     pub async fn turn(self: &Arc<Self>) -> Result<Pruned, PruneFault> {
         let own = Arc::clone(self);
-        tokio::spawn(async move { own.to_the_end().await }).await.expect("a turn does not panic")
+        let turn = async move {
+            let outcome = own.to_the_end().await;
+            own.tell(&outcome);
+            outcome
+        };
+        tokio::spawn(turn).await.expect("a turn does not panic")
+    }
+
+    /// Before anything is signed that could not be done.
+    async fn permitted(&self) -> Result<(), PruneFault> {
+        let wanted = self.parts.days;
+        let kept = self.parts.store.retained(wanted).await?;
+        if kept.is_some_and(|kept| kept <= wanted) { Ok(()) } else { Err(PruneFault::Kept { wanted, kept }) }
     }
 
     async fn to_the_end(&self) -> Result<Pruned, PruneFault> {
         let _alone = self.alone.lock().await;
+        self.permitted().await?;
         let (mut all, mut go_on) = (Pruned::default(), true);
         while go_on {
             let step;

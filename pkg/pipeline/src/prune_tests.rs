@@ -119,6 +119,10 @@ struct Mortal {
 
 #[async_trait]
 impl PruneStore for Mortal {
+    async fn retained(&self, days: u32) -> Result<Option<u32>, ShipFault> {
+        self.stores.prunes.retained(days).await
+    }
+
     async fn expired_below(&self, log: LogId, from: u64, days: u32, now_ms: u64) -> Result<u64, ShipFault> {
         self.stores.prunes.expired_below(log, from, days, now_ms).await
     }
@@ -589,6 +593,10 @@ struct Asked(AtomicU32);
 
 #[async_trait]
 impl PruneStore for Asked {
+    async fn retained(&self, days: u32) -> Result<Option<u32>, ShipFault> {
+        Ok(Some(days))
+    }
+
     async fn expired_below(&self, _: LogId, _: u64, _: u32, _: u64) -> Result<u64, ShipFault> {
         Ok(0)
     }

@@ -190,3 +190,39 @@ fn another_gateway_prunes_a_log_in_postgres_and_a_day_dropped_by_hand_is_a_gap()
     let (code, said) = keeper.verify(&["--db", &database]);
     assert_eq!(code, 14, "{said}");
 }
+
+#[test]
+fn a_gateway_that_only_appends_says_what_the_owner_has_to_run_before_it_prunes() {
+    let mock = mock();
+    let database = fresh_database();
+    let (dead, live) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+    aged(dead.path(), 20);
+    let owner = Setup::on(&mock).on_services(&database, None).within(dead.path()).start();
+    eventually("shipping", || (owner.status()["log"]["shipped_seq"].as_u64() > Some(21)).then_some(()));
+    drop(owner.stop());
+    let role = format!("w{}", uuid::Uuid::now_v7().simple());
+    sql(&database, &format!("CREATE ROLE {role} LOGIN PASSWORD 'w'; SELECT lineage_append_only('{role}')"));
+    let (_, place) = database.rsplit_once('@').expect("a URL with a user");
+    let writer = Setup::on(&mock).on_services(&format!("postgres://{role}:w@{place}"), None).within(live.path());
+    let gateway = writer.set("lineage.retain_days", "3").start();
+    let fault = || {
+        let ready = ask(gateway.admin, "GET", "/readyz", &[], b"").json();
+        ready["faults"]["prune"].as_str().map(str::to_owned)
+    };
+    let told = eventually("a fault at the start", fault);
+    assert!(told.contains("for ever") && told.contains("SELECT lineage_retain(3)"), "{told}");
+    assert!(gateway.log().contains("SELECT lineage_retain(3)"));
+    for (word, kept) in [(0, "for ever"), (4, "for 4 days")] {
+        sql(&database, &format!("SELECT lineage_retain({word})"));
+        let out = prune(&gateway);
+        let said = String::from_utf8_lossy(&out.stderr);
+        let expected = ["409", kept, "SELECT lineage_retain(3)"];
+        assert!(out.status.code() == Some(1) && expected.iter().all(|text| said.contains(text)), "{said}");
+    }
+    let signed = "SELECT count(*) FROM lineage_pruned";
+    assert_eq!(sql(&database, signed), "0");
+    sql(&database, "SELECT lineage_retain(3)");
+    let told = pruned(&gateway);
+    assert_eq!((told["logs"][0]["below_seq"].as_u64(), told["dropped"].as_u64()), (Some(21), Some(1)), "{told}");
+    assert_eq!(fault(), None);
+}

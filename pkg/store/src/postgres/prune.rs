@@ -15,6 +15,9 @@ SELECT least(next_seq,
     (SELECT min(seq) FROM lineage_record r
         WHERE r.log_no = l.log_no AND seq >= $2 AND day >= (now() AT TIME ZONE 'utc')::date - $3))
 FROM lineage_log l WHERE log_id = $1";
+const MAY_RETAIN: &str = "\
+SELECT has_function_privilege('lineage_retain(integer)', 'EXECUTE') AND has_table_privilege('lineage_retention', 'INSERT')
+    AND has_table_privilege('lineage_retention', 'UPDATE')";
 const PRUNED: &str = "SELECT log_id, below_seq, by_log, by_seq FROM lineage_pruned ORDER BY log_id";
 const DAYS: &str = "\
 SELECT DISTINCT right(relname, 8) AS day FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
@@ -23,6 +26,21 @@ WHERE inhparent IN ('lineage_entry'::regclass, 'lineage_record'::regclass) AND r
 
 #[async_trait]
 impl PruneStore for PgStore {
+    async fn retained(&self, days: u32) -> Result<Option<u32>, ShipFault> {
+        let days = i32::try_from(days).unwrap_or(i32::MAX);
+        let work = self.transact(move |conn| {
+            Box::pin(async move {
+                if unnamed(MAY_RETAIN).fetch_one(&mut *conn).await?.try_get(0)? {
+                    unnamed("SELECT lineage_retain($1)").bind(days).execute(&mut *conn).await?;
+                }
+                let kept = unnamed("SELECT days FROM lineage_retention").fetch_optional(conn).await?;
+                let kept = kept.map(|row| row.try_get::<i32, _>(0)).transpose()?;
+                Ok(kept.and_then(|days| u32::try_from(days).ok()))
+            })
+        });
+        Ok(work.await?)
+    }
+
     async fn expired_below(&self, log: LogId, from: u64, days: u32, _: u64) -> Result<u64, ShipFault> {
         let (from, days) = (to_i64(from)?, i32::try_from(days).unwrap_or(i32::MAX));
         let work = self.transact(move |conn| {

@@ -31,6 +31,10 @@ DELETE FROM lineage_entry WHERE rowid IN (SELECT e.rowid FROM lineage_pruned p J
 
 #[async_trait]
 impl PruneStore for SqliteStore {
+    async fn retained(&self, days: u32) -> Result<Option<u32>, ShipFault> {
+        Ok(Some(days))
+    }
+
     async fn expired_below(&self, log: LogId, from: u64, days: u32, now_ms: u64) -> Result<u64, ShipFault> {
         let first_day = (now_ms / MS_PER_DAY).saturating_sub(u64::from(days));
         let (from, since) = (to_i64(from)?, to_i64(first_day * MS_PER_DAY)?);

@@ -73,6 +73,7 @@ pub(crate) async fn nothing_goes_without_a_stored_prune_and_then_only_what_is_be
     let old = ship(&fixture, log, 0..5, old_ms()).await;
     ship(&fixture, log, 5..8, now_ms()).await;
     ship(&fixture, dead, 0..3, old_ms()).await;
+    assert_eq!(prunes.retained(DAYS).await.expect("said"), Some(DAYS), "this one owns the tables");
     // At most a day without a record.
     prunes.drop_pruned(DAYS).await.expect("done");
     assert_eq!((seqs(&fixture, log).await.len(), seqs(&fixture, dead).await.len()), (8, 3));
@@ -107,6 +108,7 @@ pub(crate) async fn nothing_goes_without_a_stored_prune_and_then_only_what_is_be
 
 pub(crate) async fn of_several_prunes_the_furthest_counts_and_of_equal_ones_the_newest(fixture: Fixture) {
     let (log, speaker, prunes) = (new_log(), new_log(), &fixture.stores.prunes);
+    prunes.retained(DAYS).await.expect("said");
     ship(&fixture, log, 0..9, old_ms()).await;
     for (seq, below, counts) in [(0, 5, (5, 0)), (1, 4, (5, 0)), (2, 5, (5, 2)), (3, 7, (7, 3))] {
         let said = prune((speaker, seq), log, below);
@@ -132,6 +134,7 @@ pub(crate) async fn leaf_hashes_of_what_was_dropped_come_from_the_tiles(fixture:
     kept.extend(tiles.partial().map(|(tile, hashes)| (tile, hashes.as_flattened().to_vec())));
     assert!(kept.iter().any(|(tile, _)| *tile == Tile { level: 0, index: 1, width: 44 }));
     trees.put_tiles(log, &kept).await.expect("kept");
+    prunes.retained(DAYS).await.expect("said");
     let said = prune((speaker, 0), log, 300);
     say(&fixture, &said).await;
     prunes.note_prune(&said).await.expect("it is stored");
@@ -153,6 +156,12 @@ pub(crate) async fn the_leaf_of_an_erased_record_is_still_told(fixture: Fixture)
     assert_eq!(leaves[1].seq(), 2);
 }
 
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Result<T, sqlx::Error>, why: &str) {
+    let said = outcome.expect_err(why);
+    assert_eq!(said.as_database_error().and_then(DatabaseError::code).as_deref(), Some("42501"), "{why}: {said}");
+}
+
 async fn dropped(url: &str, days_ago: i32) -> Result<bool, sqlx::Error> {
     let mut conn = PgConnection::connect(url).await.expect("the test server answers");
     let order = sqlx::query_scalar("SELECT lineage_drop_day((now() AT TIME ZONE 'utc')::date - $1)");
@@ -163,18 +172,19 @@ async fn dropped(url: &str, days_ago: i32) -> Result<bool, sqlx::Error> {
 async fn a_day_goes_only_when_it_is_over_and_nobody_reads_it() {
     let fixture = Fixture::postgres().await;
     let (log, speaker, url) = (new_log(), new_log(), fixture.options.url.clone());
+    fixture.stores.prunes.retained(DAYS).await.expect("said");
     ship(&fixture, log, 0..2, old_ms()).await;
-    ship(&fixture, log, 2..4, now_ms()).await;
-    let said = prune((speaker, 0), log, 4);
+    let said = prune((speaker, 0), log, 2);
     say(&fixture, &said).await;
     fixture.stores.prunes.note_prune(&said).await.expect("it is stored");
-    assert!(!dropped(&url, 0).await.expect("today stays"));
+    refused(dropped(&url, 0).await, "today stays");
     assert!(!dropped(&url, 4).await.expect("there is no such day"));
     // A record that was shipped late, behind what is covered.
-    let late = ship(&fixture, log, 4..5, old_ms()).await;
+    let late = ship(&fixture, log, 2..3, old_ms()).await;
+    ship(&fixture, log, 3..5, now_ms()).await;
     assert!(!dropped(&url, 5).await.expect("it has to stay"));
     assert_eq!(fixture.stores.records.find(late[0].id, None).await.expect("read").as_ref(), Some(&late[0]));
-    let further = prune((speaker, 1), log, 5);
+    let further = prune((speaker, 1), log, 3);
     say(&fixture, &further).await;
     fixture.stores.prunes.note_prune(&further).await.expect("it is stored");
     let mut reader = PgConnection::connect(&url).await.expect("the test server answers");
@@ -184,12 +194,13 @@ async fn a_day_goes_only_when_it_is_over_and_nobody_reads_it() {
     assert_eq!(busy.as_database_error().and_then(DatabaseError::code).as_deref(), Some("55P03"), "{busy}");
     reading.rollback().await.expect("the end");
     assert!(dropped(&url, 5).await.expect("now it may"));
-    assert_eq!(seqs(&fixture, log).await, [2, 3]);
+    assert_eq!(seqs(&fixture, log).await, [3, 4]);
 }
 
 #[tokio::test]
 async fn a_day_with_rows_of_a_log_that_is_not_known_stays() {
     let fixture = Fixture::postgres().await;
+    fixture.stores.prunes.retained(DAYS).await.expect("said");
     ship(&fixture, new_log(), 0..2, old_ms()).await;
     fixture.execute("DELETE FROM lineage_log").await;
     assert!(!dropped(&fixture.options.url, 5).await.expect("nothing says that they may go"));
@@ -202,13 +213,13 @@ async fn a_writer_drops_what_a_stored_prune_covers_and_nothing_else() {
     let (log, speaker) = (new_log(), new_log());
     ship(&fixture, log, 0..3, old_ms()).await;
     let stores = Stores::open(&signet_store::Options::new(&writer, ".")).expect("a good URL");
+    fixture.execute(&format!("SELECT lineage_retain({DAYS})")).await;
     assert!(!dropped(&writer, 5).await.expect("nothing is covered"));
     let mut conn = PgConnection::connect(&writer).await.expect("the test server answers");
     for statement in ["INSERT INTO lineage_pruned SELECT log_id, 3, log_id, 0 FROM lineage_log".to_owned(), {
         format!("SELECT lineage_note_prune('{}', 0)", log.as_uuid())
     }] {
-        let said = conn.execute(AssertSqlSafe(statement)).await.expect_err("no prune says so");
-        assert_eq!(said.as_database_error().and_then(DatabaseError::code).as_deref(), Some("42501"), "{said}");
+        refused(conn.execute(AssertSqlSafe(statement)).await, "no prune says so");
     }
     let said = prune((speaker, 0), log, 3);
     stores.records.register(&log_row(speaker, 1)).await.expect("a log");
@@ -216,4 +227,68 @@ async fn a_writer_drops_what_a_stored_prune_covers_and_nothing_else() {
     stores.prunes.note_prune(&said).await.expect("it is stored");
     assert_eq!(stores.prunes.drop_pruned(DAYS).await.expect("done"), 1);
     assert!(seqs(&fixture, log).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_writer_that_makes_up_a_prune_drops_no_day_that_the_owner_keeps() {
+    let fixture = Fixture::postgres().await;
+    let writer = crate::roles::guarded(&fixture).await;
+    let stores = Stores::open(&signet_store::Options::new(&writer, ".")).expect("a good URL");
+    let (young, old, speaker) = (new_log(), new_log(), new_log());
+    ship(&fixture, young, 0..3, now_ms() - DAY_MS).await;
+    ship(&fixture, old, 0..3, old_ms()).await;
+    stores.records.register(&log_row(speaker, 1)).await.expect("a log");
+    let made_up = [(young, 3), (old, 3), (old, 4), (new_log(), 0)];
+    let made_up: Vec<Record> =
+        (0..).zip(made_up).map(|(seq, (log, below))| prune((speaker, seq), log, below)).collect();
+    stores.records.ship(speaker, 1, &made_up).await.expect("shipped");
+    let note = |at: usize| stores.prunes.note_prune(&made_up[at]);
+
+    // Nobody has said that anything may go.
+    assert_eq!(stores.prunes.retained(1).await.expect("told"), None);
+    for at in 0..made_up.len() {
+        note(at).await.expect_err("all is kept");
+    }
+    // As an earlier word of the owner's may have let it.
+    let noted = format!(
+        "INSERT INTO lineage_pruned SELECT log_id, 3, '{}', 0 FROM lineage_log WHERE next_seq = 3",
+        speaker.as_uuid()
+    );
+    fixture.execute(&noted).await;
+    for days_ago in [0, 1, 5, 10_000] {
+        refused(dropped(&writer, days_ago).await, "all is kept");
+        refused(dropped(&fixture.options.url, days_ago).await, "from the owner too");
+    }
+    fixture.execute("DELETE FROM lineage_pruned").await;
+    let mut conn = PgConnection::connect(&writer).await.expect("the test server answers");
+    for statement in ["SELECT lineage_retain(1)", "INSERT INTO lineage_retention (days) VALUES (1)"] {
+        refused(conn.execute(statement).await, statement);
+    }
+
+    fixture.execute("SELECT lineage_retain(4)").await;
+    for statement in
+        ["SELECT lineage_retain(0)", "UPDATE lineage_retention SET days = 1", "DELETE FROM lineage_retention"]
+    {
+        refused(conn.execute(statement).await, statement);
+    }
+    assert_eq!(stores.prunes.retained(1).await.expect("told"), Some(4), "a writer does not change it");
+    for (at, why) in [(0, "young"), (2, "not there"), (3, "of no log")] {
+        let said = note(at).await.expect_err(why).to_string();
+        assert!(said.contains("not all records"), "{why}: {said}");
+    }
+    note(1).await.expect("all is old");
+    fixture.execute(&noted.replace("next_seq = 3", "next_seq = 3 ON CONFLICT DO NOTHING")).await;
+    for days_ago in [-1, 0, 1, 4] {
+        refused(dropped(&writer, days_ago).await, "young");
+    }
+    let before_christ = "SELECT lineage_drop_day(((now() AT TIME ZONE 'utc')::date - 1 || ' BC')::date)";
+    refused(conn.execute(before_christ).await, "it has the name of yesterday");
+    assert!(dropped(&writer, 5).await.expect("it may go"));
+    assert_eq!((seqs(&fixture, young).await, seqs(&fixture, old).await), (vec![0, 1, 2], vec![]));
+
+    // Whoever owns the tables says it by pruning.
+    assert_eq!(fixture.stores.prunes.retained(1).await.expect("said"), Some(1));
+    refused(dropped(&writer, 1).await, "young");
+    fixture.execute("SELECT lineage_retain(0)").await;
+    refused(dropped(&writer, 10_000).await, "all is kept again");
 }

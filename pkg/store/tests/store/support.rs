@@ -59,7 +59,7 @@ impl Fixture {
     }
 
     /// Does to the database what no store would. `lineage_entry` is whatever table holds the records.
-    pub(crate) async fn execute(&self, sql: &'static str) {
+    pub(crate) async fn execute(&self, sql: &str) {
         let sql = AssertSqlSafe(sql.replace("lineage_entry", self.entries));
         if self.options.url.starts_with("postgres") {
             let mut conn = PgConnection::connect(&self.options.url).await.expect("the test server answers");
