@@ -1,7 +1,8 @@
 //! One internal fault for both databases; at the ports it becomes what the callers know.
 
 use signet_cache::StoreFault;
-use signet_lineage::{ShipFault, TreeFault};
+use signet_lineage::verify::Stored;
+use signet_lineage::{Record, ShipFault, TreeFault};
 use std::time::Duration;
 
 /// Why an operation did not happen. Whether a commit arrived is unknown after [`Fault::Late`] and after an I/O error, so
@@ -69,6 +70,30 @@ impl From<Fault> for StoreFault {
             other => Self::Unavailable(other.to_string()),
         }
     }
+}
+
+/// A row of a log that cannot be read as a record.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the row at seq {} cannot be read: {why}", seq.map_or_else(|| "?".to_owned(), |seq| seq.to_string()))]
+pub struct Unreadable {
+    /// Its place, which may be one that no record can have; none of a row where no number stands, which comes behind all others.
+    pub seq: Option<i64>,
+    /// What stands in the way.
+    pub why: String,
+}
+
+impl From<Unreadable> for Fault {
+    fn from(row: Unreadable) -> Self {
+        Self::Corrupt(row.to_string())
+    }
+}
+
+/// A row, and what stands beside its record.
+pub type StoredRow = Result<(Record, Stored), Unreadable>;
+
+/// Leaves a row that cannot be read out of a page and says so.
+pub(crate) fn left_out<T>(row: Result<T, Unreadable>) -> Option<T> {
+    row.inspect_err(|row| tracing::error!("a record is left out: {row}")).ok()
 }
 
 /// A number as databases keep it; what does not fit was never written by us.

@@ -19,6 +19,7 @@ mod sieve;
 mod sqlite;
 mod transact;
 
+pub use fault::{StoredRow, Unreadable};
 pub use open::{OpenError, Options, Stores};
 pub use postgres::{PgStore, PgVectorIndex, UnusableIndex};
 pub use sqlite::SqliteStore;

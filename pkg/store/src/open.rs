@@ -1,5 +1,6 @@
 //! From a URL to the stores.
 
+use crate::fault::{Fault, StoredRow, to_i64};
 use crate::{PgStore, SqliteStore};
 use async_trait::async_trait;
 use signet_cache::{EntryStore, KeyStore, LabelStore, NoticeStore, StoreFault};
@@ -66,7 +67,7 @@ pub(crate) trait Backend: Send + Sync {
     async fn migrate(&self) -> Result<(), StoreFault>;
     async fn probe(&self) -> Result<(), StoreFault>;
     async fn has_schema(&self) -> Result<bool, StoreFault>;
-    async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault>;
+    async fn rows(&self, log: LogId, from: i64, limit: u32) -> Result<Vec<StoredRow>, ShipFault>;
     async fn strays(&self) -> Result<Vec<String>, ShipFault>;
     async fn close(&self);
 }
@@ -170,12 +171,22 @@ impl Stores {
         self.backend.has_schema().await
     }
 
-    /// As [`RecordStore::records`], with the copies of signed facts that stand beside each record, for `verify` to compare.
+    /// As [`RecordStore::records`], with the copies of signed facts that stand beside each record, for `verify` to compare, and
+    /// with the rows that cannot be read. Places that no record can have are read too.
     ///
     /// # Errors
     /// The database cannot be read.
+    pub async fn rows(&self, log: LogId, from: i64, limit: u32) -> Result<Vec<StoredRow>, ShipFault> {
+        self.backend.rows(log, from, limit).await
+    }
+
+    /// As [`Self::rows`], where each of them must be readable.
+    ///
+    /// # Errors
+    /// The database, or one of the rows, cannot be read.
     pub async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
-        self.backend.stored(log, from_seq, limit).await
+        let rows = self.rows(log, to_i64(from_seq)?, limit).await?;
+        Ok(rows.into_iter().collect::<Result<_, _>>().map_err(Fault::from)?)
     }
 
     /// What the rows call a log that [`RecordStore::logs`] does not name: nobody would look for these rows.

@@ -17,6 +17,7 @@
 //! another `enc`. [`crate::columns::PACKED_ALONE`] is the same with the dictionary and the marks of the version before, which had
 //! neither check byte nor constants; it is read only.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
@@ -283,6 +284,8 @@ fn join(text: &[u8], mut values: &[u8], known: &Known) -> Option<Vec<u8>> {
 #[derive(Default)]
 struct Seen {
     digests: Vec<Vec<u8>>,
+    /// Where each of them stands: a row that somebody made up may hold very many.
+    places: HashMap<Vec<u8>, u64>,
     time: Option<u64>,
     count: Option<u64>,
 }
@@ -290,11 +293,12 @@ struct Seen {
 impl Seen {
     /// Where these digits stood before; else they are remembered.
     fn place(&mut self, bytes: &[u8]) -> Option<u64> {
-        let place = self.digests.iter().position(|known| known == bytes);
+        let place = self.places.get(bytes).copied();
         if place.is_none() {
+            self.places.insert(bytes.to_vec(), self.digests.len() as u64);
             self.digests.push(bytes.to_vec());
         }
-        place.map(|place| place as u64)
+        place
     }
 
     /// The first UUID is the record's own, and begins with a time (RFC 9562, 5.7).

@@ -137,7 +137,7 @@ macro_rules! readers {
         use crate::columns::{
             ERASED, PACKED, PACKED_ALONE, PLAIN, decision_word, is_later, kind_word, stored_kind, widen,
         };
-        use crate::fault::{Fault, to_array, to_epoch, to_u64};
+        use crate::fault::{Fault, StoredRow, Unreadable, left_out, to_array, to_epoch, to_u64};
         use crate::pack::unpack_alone;
         use crate::readers::{NoticeRow, RESET, Slim, Writers};
         use signet_cache::{
@@ -165,19 +165,46 @@ macro_rules! readers {
             })
         }
 
+        #[expect(clippy::cast_possible_truncation, reason = "rows are in the order of these numbers, however large")]
+        fn unreadable(row: &$row, fault: &Fault) -> Unreadable {
+            // SQLite holds any number wherever it is put.
+            let seq = row.try_get(3).ok().or_else(|| row.try_get::<f64, _>(3).ok().map(|seq| seq.floor() as i64));
+            Unreadable { seq, why: fault.to_string() }
+        }
+
+        /// The records of these rows; of a row that cannot be read there is none, which costs no other.
+        pub(super) fn to_records(rows: &[$row], writers: &Writers) -> Vec<Record> {
+            let read = |row| to_record(row, writers).map_err(|fault| unreadable(row, &fault));
+            rows.iter().map(read).filter_map(left_out).collect()
+        }
+
+        /// As [`to_stored`], each row by itself.
+        pub(super) fn to_rows(rows: &[$row], writers: &Writers) -> Vec<StoredRow> {
+            rows.iter().map(|row| to_stored(row, writers).map_err(|fault| unreadable(row, &fault))).collect()
+        }
+
+        /// What can be searched of each row, but of those that cannot be read.
+        pub(super) fn to_list(rows: &[$row]) -> Vec<Columns> {
+            let read = |row| to_columns(row).map_err(|fault| unreadable(row, &fault));
+            rows.iter().map(read).filter_map(left_out).flatten().collect()
+        }
+
         /// `record_columns`.
         pub(super) fn to_record(row: &$row, writers: &Writers) -> Result<Record, Fault> {
             let payload: &[u8] = row.try_get(4)?;
             match i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX) {
                 PLAIN => with_payload(row, payload),
-                // The bytes that stand there were never signed: readers of the record see that.
-                PACKED_ALONE => with_payload(row, &unpack_alone(payload).unwrap_or_default()),
+                PACKED_ALONE => with_payload(row, &unpack_alone(payload).ok_or_else(not_packed)?),
                 PACKED => {
                     let writer = slim(row)?.and_then(|slim| writers.get(&slim.writer));
-                    with_payload(row, &writer.and_then(|writer| writer.unpack(payload)).unwrap_or_default())
+                    with_payload(row, &writer.and_then(|writer| writer.unpack(payload)).ok_or_else(not_packed)?)
                 }
                 enc => Err(Fault::Corrupt(format!("a payload of encoding {enc}, which is not known"))),
             }
+        }
+
+        fn not_packed() -> Fault {
+            Fault::Corrupt("a payload that does not unpack".to_owned())
         }
 
         pub(super) fn slim(row: &$row) -> Result<Option<Slim<'_>>, Fault> {
@@ -207,7 +234,7 @@ macro_rules! readers {
 
         /// `record_columns`, then `leaf_hash, kind, ts_ms, tenant, model, cache, status, tok_in, tok_out, parent_log,
         /// parent_seq`.
-        pub(super) fn to_stored(row: &$row, writers: &Writers) -> Result<(Record, Stored), Fault> {
+        fn to_stored(row: &$row, writers: &Writers) -> Result<(Record, Stored), Fault> {
             let payload: Option<&[u8]> = row.try_get(4)?;
             let payload_sha256 = match (payload, i16::try_from(row.try_get::<$enc, _>(7)?).unwrap_or(i16::MAX)) {
                 (None, _) => Some(None),
@@ -249,7 +276,7 @@ macro_rules! readers {
         }
 
         /// The columns of [`to_stored`]; none of a kind that is not known.
-        pub(super) fn to_columns(row: &$row) -> Result<Option<Columns>, Fault> {
+        fn to_columns(row: &$row) -> Result<Option<Columns>, Fault> {
             let id = LineageId::from_bytes(row.try_get::<Uuid, _>(0)?.into_bytes());
             stored_kind(words(row)?.0, &[]).map(|kind| columns(row, kind, id)).transpose()
         }

@@ -1,7 +1,7 @@
 //! `signet cache explain`: why an answer was served from the cache, or why it was not, as it was decided then.
 
 use super::facts::{CacheFacts, Facts};
-use super::lineage::{Seen, Source, each_stored};
+use super::lineage::{Source, each_stored};
 use super::out::{complain, say};
 use crate::exit;
 use anyhow::{Result, anyhow};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<u8> {
     }
     let mut found = 0_u64;
     each_stored(&args.source, &mut |seen| {
-        let Seen::Record(record, _) = seen else { return };
+        let Some((record, _)) = seen.record() else { return };
         let by_id = wanted == Some(record.id);
         let Ok(facts) = Facts::read(&record) else { return };
         let by_request = args.request_id.is_some() && facts.request_id == args.request_id;

@@ -293,6 +293,65 @@ fn no_change_to_a_stored_record_is_accepted() {
     }
 }
 
+/// Values of a column that no record can have, in both databases.
+const UNREADABLE: [&str; 7] =
+    ["enc = 77", "ts_ms = -1", "sig = BYTES", "tenant = BYTES", "tok_in = -1", "seq = -1", "seq = 9223372036854775807"];
+
+#[test]
+fn a_row_that_cannot_be_read_is_named_and_the_others_are_verified() {
+    let (folder, keeper) = history();
+    let old = ["key_id = BYTES", "leaf_hash = BYTES", "id = BYTES", "epoch = -1", "seq = 'three'"];
+    for change in UNREADABLE.into_iter().chain(old) {
+        let scratch = TempDir::new().expect("a folder");
+        let data = scratch.path().join("data");
+        copy(&folder.path, &data);
+        std::fs::remove_dir_all(data.join("lineage")).expect("the log is there");
+        let set = change.replace("BYTES", "x'07'");
+        let other = "UPDATE lineage_entry SET status = 599 WHERE seq = 4";
+        sqlite(&data, &format!("UPDATE lineage_entry SET {set} WHERE seq = 3; {other}"));
+        let source = ["--data", data.to_str().expect("plain")];
+        named(change, &keeper.verify(&source));
+        let out = signet(&["lineage", "export"]).args(source).output().expect("it runs");
+        let readable = change.contains("9223372036854775807");
+        assert_eq!(out.status.success(), readable, "{change}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+/// The row at seq 3 is told by what is left of its place, and so is another finding behind it.
+fn named(change: &str, (code, said): &(i32, String)) {
+    let place = match change.split_once("seq = ") {
+        None => "seq 3",
+        Some((_, "'three'")) => "seq ?",
+        Some((_, place)) => &format!("seq {place}"),
+    };
+    assert_eq!(*code, 11, "{change}: {said}");
+    let has = |code: &str, place: &str| said.lines().any(|line| line.contains(code) && line.contains(place));
+    assert!(has("BAD_LEAF", place) && has("INDEX_MISMATCH", "seq 4"), "{change}: {said}");
+}
+
+#[test]
+fn a_row_of_postgres_that_cannot_be_read_is_named_and_the_others_are_verified() {
+    let (mock, url) = (mock(), crate::stack::fresh_database());
+    let gateway = Setup::on(&mock).on_services(&url, None).start();
+    let keeper = Keeper::of(&gateway.data);
+    for n in 0..6 {
+        gateway.chat(&chat(&format!("What is tide {n}?")), &[]);
+    }
+    drop(gateway.stop());
+    let source = ["--db", url.as_str()];
+    assert_eq!(keeper.verify(&source).0, 0);
+    let sql = |statement: &str| drop(crate::stack::sql(&url, statement));
+    sql("CREATE TABLE saved AS SELECT * FROM lineage_record WHERE seq = 3");
+    sql("UPDATE lineage_record SET status = 599 WHERE seq = 4");
+    for change in UNREADABLE.into_iter().chain(["parent = BYTES", "payload = BYTES"]) {
+        sql(&format!("UPDATE lineage_record SET {} WHERE seq = 3", change.replace("BYTES", "'\\x07'")));
+        named(change, &keeper.verify(&source));
+        sql("DELETE FROM lineage_record WHERE seq < 0 OR seq = 3 OR seq > 99");
+        sql("INSERT INTO lineage_record SELECT * FROM saved");
+    }
+    assert_eq!(keeper.verify(&source).0, 22, "all rows are as they were, but for the one at seq 4");
+}
+
 #[test]
 fn a_receipt_that_was_never_given_or_is_lost_is_noticed() {
     let (folder, mut keeper) = history();

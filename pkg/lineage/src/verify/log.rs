@@ -191,6 +191,18 @@ impl Log {
         facts
     }
 
+    /// Takes a row that holds no record: like one that proves nothing.
+    pub(super) fn unread(&mut self, seq: u64, message: String) {
+        self.report(Code::BadLeaf, seq, message);
+        if seq < self.next_seq {
+            return;
+        }
+        self.advance(seq);
+        self.damaged = self.damaged.or(Some(seq));
+        self.nodes.push([0; 32]);
+        self.seen.push(Seen { epoch: self.epoch, tenant: None, response: Response::default(), erased: false });
+    }
+
     /// A second row for a seq that has passed.
     fn again(&mut self, seq: u64, leaf: &[u8; 32], proved: bool) {
         match self.place(seq) {

@@ -174,6 +174,17 @@ impl Verifier {
         }
     }
 
+    /// The next row of a log, which cannot be read as a record; at a seq where one can stand, if it is.
+    pub fn unread(&mut self, log: LogId, seq: Option<u64>, message: String) {
+        self.take_batch();
+        self.report.records += 1;
+        let log = log_of(&mut self.logs, log);
+        match seq {
+            Some(seq) => log.unread(seq, message),
+            None => log.report(Code::BadLeaf, None, message),
+        }
+    }
+
     /// What is wrong with the data outside of its records.
     pub fn finding(&mut self, code: Code, message: String) {
         self.findings.push(code, None, None, message);

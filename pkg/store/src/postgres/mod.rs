@@ -23,14 +23,13 @@ mod read {
 
 pub use vectors::{PgVectorIndex, UnusableIndex};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, StoredRow};
 use crate::learn::Learner;
 use crate::open::{Backend, OpenError, Options};
 use crate::transact::{Work, transact};
 use async_trait::async_trait;
 use signet_cache::StoreFault;
-use signet_lineage::verify::Stored;
-use signet_lineage::{Record, ShipFault};
+use signet_lineage::ShipFault;
 use signet_types::LogId;
 use sqlx::migrate::Migration;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
@@ -176,8 +175,8 @@ impl Backend for PgStore {
         Ok(work.await?)
     }
 
-    async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
-        self.stored(log, from_seq, limit).await
+    async fn rows(&self, log: LogId, from: i64, limit: u32) -> Result<Vec<StoredRow>, ShipFault> {
+        self.rows(log, from, limit).await
     }
 
     async fn strays(&self) -> Result<Vec<String>, ShipFault> {

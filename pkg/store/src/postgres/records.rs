@@ -1,15 +1,14 @@
 //! Records in Postgres behind their port.
 
-use super::read::{to_columns, to_log, to_record, to_stored};
+use super::read::{to_list, to_log, to_record, to_records, to_rows};
 use super::rows::{
     ADD_DAYS, ERASE, FIND_ANYWHERE, FIND_NEAR, IS_ERASED, LIST, LIST_OWN, RECORDS, STORED, STRAYS, known_writers, ship,
 };
 use super::{PgStore, unnamed};
 use crate::columns::Row;
-use crate::fault::{Fault, to_i64};
+use crate::fault::{Fault, StoredRow, left_out, to_i64};
 use crate::fence;
 use async_trait::async_trait;
-use signet_lineage::verify::Stored;
 use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::Row as _;
@@ -97,7 +96,7 @@ impl RecordStore for PgStore {
                     ask = ask.bind(tenant.as_bytes().to_vec());
                 }
                 let rows = ask.fetch_all(conn).await?;
-                rows.iter().filter_map(|row| to_columns(row).transpose()).collect()
+                Ok(to_list(&rows))
             })
         });
         Ok(work.await?)
@@ -118,33 +117,27 @@ impl RecordStore for PgStore {
                 let ask = unnamed(RECORDS).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
                 let rows = ask.fetch_all(&mut *conn).await?;
                 let known = known_writers(conn, &rows).await?;
-                rows.iter().map(|row| to_record(row, &known)).collect()
+                Ok(to_records(&rows, &known))
             })
         });
         Ok(work.await?)
     }
 
     async fn leaves(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Leaf>, ShipFault> {
-        Ok(self.stored(log, from_seq, limit).await?.iter().filter_map(|(record, beside)| beside.leaf(record)).collect())
+        let rows = self.rows(log, to_i64(from_seq)?, limit).await?;
+        Ok(rows.into_iter().filter_map(left_out).filter_map(|(record, beside)| beside.leaf(&record)).collect())
     }
 }
 
 impl PgStore {
     /// As `records`, with what is stored beside each record, for `verify`.
-    pub(crate) async fn stored(
-        &self,
-        log: LogId,
-        from_seq: u64,
-        limit: u32,
-    ) -> Result<Vec<(Record, Stored)>, ShipFault> {
-        // A place that no record can have is read too, and told as what it is.
-        let from_seq = if from_seq == 0 { i64::MIN } else { to_i64(from_seq)? };
+    pub(crate) async fn rows(&self, log: LogId, from: i64, limit: u32) -> Result<Vec<StoredRow>, ShipFault> {
         let work = self.transact(move |conn| {
             Box::pin(async move {
-                let ask = unnamed(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
+                let ask = unnamed(STORED).bind(log.as_uuid()).bind(from).bind(i64::from(limit));
                 let rows = ask.fetch_all(&mut *conn).await?;
                 let known = known_writers(conn, &rows).await?;
-                rows.iter().map(|row| to_stored(row, &known)).collect()
+                Ok(to_rows(&rows, &known))
             })
         });
         Ok(work.await?)

@@ -6,10 +6,10 @@
 //! and unnest to 72,000: some 40 ms a batch, which looks like a delayed acknowledgement and was not looked into. COPY also ignores
 //! `statement_timeout` and needs a connection that is discarded after any error.
 
-use super::read::{slim, to_fence, to_stored};
+use super::read::{slim, to_fence, to_rows};
 use super::unnamed;
 use crate::columns::{Row, bounded};
-use crate::fault::{Fault, to_i64};
+use crate::fault::{Fault, StoredRow, to_i64};
 use crate::fence;
 use crate::pack::Unpacker;
 use crate::readers::{Writers, copied_columns, record_columns};
@@ -137,7 +137,8 @@ pub(super) async fn ship(conn: &mut PgConnection, log: LogId, epoch: u32, rows: 
 pub(super) async fn known_writers(conn: &mut PgConnection, rows: &[PgRow]) -> Result<Writers, Fault> {
     let mut numbers = Vec::new();
     for row in rows {
-        numbers.extend(slim(row)?.map(|slim| slim.writer).filter(|number| numbers.last() != Some(number)));
+        let slim = slim(row).ok().flatten();
+        numbers.extend(slim.map(|slim| slim.writer).filter(|number| numbers.last() != Some(number)));
     }
     let ask = "SELECT writer, constants FROM lineage_writer WHERE writer = ANY($1)";
     let found = if numbers.is_empty() { Vec::new() } else { unnamed(ask).bind(numbers).fetch_all(conn).await? };
@@ -153,8 +154,8 @@ pub(super) async fn leaves(
 ) -> Result<Vec<(u64, [u8; 32])>, Fault> {
     let rows = unnamed(STORED).bind(log.as_uuid()).bind(to_i64(from)?).bind(limit).fetch_all(&mut *conn).await?;
     let known = known_writers(conn, &rows).await?;
-    let leaf = |row| to_stored(row, &known).map(|(record, beside)| beside.leaf_hash.map(|leaf| (record.seq, leaf)));
-    rows.iter().filter_map(|row| leaf(row).transpose()).collect()
+    let leaf = |row: StoredRow| row.map(|(record, beside)| beside.leaf_hash.map(|leaf| (record.seq, leaf)));
+    to_rows(&rows, &known).into_iter().filter_map(|row| leaf(row).map_err(Fault::from).transpose()).collect()
 }
 
 /// The number of each row's writer, which is made known where it is new. A batch has one, rarely two.

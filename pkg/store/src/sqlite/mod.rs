@@ -17,13 +17,12 @@ mod read {
     crate::readers::readers!(sqlx::sqlite::SqliteRow, i64, |_| Ok(None));
 }
 
-use crate::fault::Fault;
+use crate::fault::{Fault, StoredRow};
 use crate::open::Backend;
 use crate::transact::{Work, transact};
 use async_trait::async_trait;
 use signet_cache::StoreFault;
-use signet_lineage::verify::Stored;
-use signet_lineage::{Record, ShipFault};
+use signet_lineage::ShipFault;
 use signet_types::LogId;
 use sqlx::Sqlite;
 use sqlx::sqlite::{
@@ -135,8 +134,8 @@ impl Backend for SqliteStore {
         Ok(work.await?)
     }
 
-    async fn stored(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<(Record, Stored)>, ShipFault> {
-        self.stored(log, from_seq, limit).await
+    async fn rows(&self, log: LogId, from: i64, limit: u32) -> Result<Vec<StoredRow>, ShipFault> {
+        self.rows(log, from, limit).await
     }
 
     async fn strays(&self) -> Result<Vec<String>, ShipFault> {

@@ -1,13 +1,12 @@
 //! Shipping records into SQLite, and finding them again.
 
 use super::SqliteStore;
-use super::read::{to_columns, to_fence, to_log, to_record, to_stored};
+use super::read::{to_fence, to_list, to_log, to_record, to_records, to_rows};
 use crate::columns::Row;
-use crate::fault::{Fault, to_array, to_i64, to_u64};
+use crate::fault::{Fault, StoredRow, left_out, to_array, to_i64, to_u64};
 use crate::fence;
 use crate::readers::{Writers, copied_columns, record_columns};
 use async_trait::async_trait;
-use signet_lineage::verify::Stored;
 use signet_lineage::{Columns, Leaf, LogRow, Record, RecordStore, ShipFault};
 use signet_types::{LineageId, LogId, TenantId};
 use sqlx::sqlite::SqliteConnection;
@@ -126,7 +125,7 @@ impl RecordStore for SqliteStore {
                     ask = ask.bind(tenant.as_bytes().to_vec());
                 }
                 let rows = ask.fetch_all(conn).await?;
-                rows.iter().filter_map(|row| to_columns(row).transpose()).collect()
+                Ok(to_list(&rows))
             })
         });
         Ok(work.await?)
@@ -145,31 +144,25 @@ impl RecordStore for SqliteStore {
         let work = self.read(move |conn| {
             Box::pin(async move {
                 let ask = sqlx::query(RECORDS).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
-                ask.fetch_all(conn).await?.iter().map(|row| to_record(row, &Writers::new())).collect()
+                Ok(to_records(&ask.fetch_all(conn).await?, &Writers::new()))
             })
         });
         Ok(work.await?)
     }
 
     async fn leaves(&self, log: LogId, from_seq: u64, limit: u32) -> Result<Vec<Leaf>, ShipFault> {
-        Ok(self.stored(log, from_seq, limit).await?.iter().filter_map(|(record, beside)| beside.leaf(record)).collect())
+        let rows = self.rows(log, to_i64(from_seq)?, limit).await?;
+        Ok(rows.into_iter().filter_map(left_out).filter_map(|(record, beside)| beside.leaf(&record)).collect())
     }
 }
 
 impl SqliteStore {
     /// As `records`, with what is stored beside each record, for `verify`.
-    pub(crate) async fn stored(
-        &self,
-        log: LogId,
-        from_seq: u64,
-        limit: u32,
-    ) -> Result<Vec<(Record, Stored)>, ShipFault> {
-        // A place that no record can have is read too, and told as what it is.
-        let from_seq = if from_seq == 0 { i64::MIN } else { to_i64(from_seq)? };
+    pub(crate) async fn rows(&self, log: LogId, from: i64, limit: u32) -> Result<Vec<StoredRow>, ShipFault> {
         let work = self.read(move |conn| {
             Box::pin(async move {
-                let ask = sqlx::query(STORED).bind(log.as_uuid()).bind(from_seq).bind(i64::from(limit));
-                ask.fetch_all(conn).await?.iter().map(|row| to_stored(row, &Writers::new())).collect()
+                let ask = sqlx::query(STORED).bind(log.as_uuid()).bind(from).bind(i64::from(limit));
+                Ok(to_rows(&ask.fetch_all(conn).await?, &Writers::new()))
             })
         });
         Ok(work.await?)

@@ -46,6 +46,7 @@ macro_rules! judge_contract {
             rows_whose_payload_is_gone_are_read_as_erased
             a_later_kind_without_columns_is_read_as_not_indexed
             rows_that_nobody_would_look_for_are_told
+            a_row_that_cannot_be_read_is_a_finding_and_hides_no_other
         );
     };
 }

@@ -15,7 +15,7 @@ use super::super::out::{complain, say};
 use super::keys;
 use super::source::{Seen, Source, each_stored};
 use crate::exit;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use sha2::{Digest, Sha256};
 use signet_lineage::tlog::{Tile, Tiles};
@@ -48,7 +48,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8> {
         return bundle(&args.source, folder);
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let mut written = Ok(());
+    let (mut written, mut unread) = (Ok(()), None);
     each_stored(&args.source, &mut |seen| match seen {
         Seen::Record(record, beside) if written.is_ok() => {
             let mut line = write_line(&record, &beside);
@@ -56,11 +56,12 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8> {
             written = out.write_all(&line);
         }
         Seen::Pruned(log, below) => say_pruned(log, below),
+        Seen::Unread(log, row) => unread = unread.take().or(Some(anyhow!("log {log}: {row}"))),
         _ => {}
     })?;
     // A reader that has enough (`| head`) is no fault.
     drop(written.and_then(|()| out.flush()));
-    Ok(exit::OK)
+    unread.map_or(Ok(exit::OK), Err)
 }
 
 fn say_pruned(log: LogId, below: u64) {
@@ -139,6 +140,7 @@ fn bundle(source: &Source, root: &Path) -> Result<u8> {
             };
             done = part.and_then(|part| part.add(&record, &beside));
         }
+        Seen::Unread(log, row) if done.is_ok() => done = Err(anyhow!("log {log}: {row}")),
         _ => {}
     })?;
     done?;

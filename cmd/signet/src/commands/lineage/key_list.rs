@@ -87,6 +87,9 @@ pub(super) fn revoke(args: &RevokeArgs) -> Result<u8> {
 pub(super) fn turns(source: &Source) -> Result<Vec<Turn>> {
     let (mut turns, mut fault) = (Vec::new(), None);
     each_stored(source, &mut |seen| {
+        if let Seen::Unread(log, row) = &seen {
+            fault.get_or_insert_with(|| anyhow!("log {log}: {row}"));
+        }
         let Seen::Record(record, _) = seen else { return };
         match read(&record) {
             Ok(found) => turns.extend(found),

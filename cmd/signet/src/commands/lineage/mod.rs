@@ -15,7 +15,7 @@ mod source;
 mod tenants;
 mod verify;
 
-pub(super) use source::{Seen, Source, each_stored};
+pub(super) use source::{Source, each_stored};
 
 use super::admin::AdminArgs;
 use super::out::complain;

@@ -3,7 +3,7 @@
 use super::super::facts::Facts;
 use super::super::out::{complain, say};
 use super::export::text_of;
-use super::source::{Seen, Source, each_stored};
+use super::source::{Source, each_stored};
 use crate::exit;
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -22,7 +22,7 @@ pub(super) fn show(args: &ShowArgs) -> Result<u8> {
     let id: LineageId = args.id.parse().map_err(|_| anyhow!("{:?} is not a Lineage-Id", args.id))?;
     let mut found = None;
     each_stored(&args.source, &mut |seen| {
-        if let Seen::Record(record, beside) = seen
+        if let Some((record, beside)) = seen.record()
             && record.id == id
         {
             found = Some((record, beside));
@@ -46,7 +46,7 @@ pub(super) fn children(args: &ShowArgs) -> Result<u8> {
     let id: LineageId = args.id.parse().map_err(|_| anyhow!("{:?} is not a Lineage-Id", args.id))?;
     let mut found = 0_u64;
     each_stored(&args.source, &mut |seen| {
-        let Seen::Record(record, _) = seen else { return };
+        let Some((record, _)) = seen.record() else { return };
         let Ok(facts) = Facts::read(&record) else { return };
         for parent in facts.parents.iter().filter(|parent| parent.id == id) {
             found += 1;

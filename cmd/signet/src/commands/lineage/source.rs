@@ -9,7 +9,7 @@ use signet_lineage::verify::Stored;
 use signet_lineage::{LogRow, Record};
 use signet_pipeline::forked_at;
 use signet_spool::{Config as SpoolConfig, Spool};
-use signet_store::{Options as StoreOptions, Stores};
+use signet_store::{Options as StoreOptions, StoredRow, Stores, Unreadable};
 use signet_types::LogId;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -74,12 +74,28 @@ pub(in crate::commands) enum Seen {
     Checkpoint(String),
     /// A record, and the copies of its fields that a database keeps beside it.
     Record(Record, Box<Stored>),
+    /// A row that holds no record.
+    Unread(LogId, Unreadable),
     /// A part of an export that is not what it should be.
     Broken(String),
     /// Records of a log that the database does not list.
     Stray(String),
     /// What is there and cannot be judged.
     Aside(String),
+}
+
+impl Seen {
+    /// The record and what stands beside it. A row that holds none is complained of.
+    pub(in crate::commands) fn record(self) -> Option<(Record, Box<Stored>)> {
+        match self {
+            Self::Record(record, beside) => Some((record, beside)),
+            Self::Unread(log, row) => {
+                complain(&format!("signet: log {log}: {row}"));
+                None
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Reads on a thread of its own, ahead of what is done with it.
@@ -223,25 +239,36 @@ async fn each_beyond(dir: &Path, next: u64, stores: Option<&Stores>, each: &mut 
 
 /// Gives the rows of a log; the seq behind the last.
 async fn each_row(stores: &Stores, log: LogId, each: &mut dyn FnMut(Seen)) -> Result<u64> {
-    let mut from = 0;
-    loop {
-        let mut page = stores.stored(log, from, PAGE).await?;
-        let Some(next) = behind(&mut page) else { return Ok(from) };
-        from = next;
-        for (record, beside) in page {
-            each(Seen::Record(record, Box::new(beside)));
+    // A place that no record can have is read too, and told as what it is.
+    let (mut from, mut next) = (Some(i64::MIN), 0);
+    while let Some(at) = from {
+        let mut page = stores.rows(log, at, PAGE).await?;
+        let Some(last) = page.last().map(place) else { break };
+        next = u64::try_from(last).map_or(0, |last| last + 1);
+        from = behind(&mut page);
+        for row in page {
+            each(match row {
+                Ok((record, beside)) => Seen::Record(record, Box::new(beside)),
+                Err(row) => Seen::Unread(log, row),
+            });
         }
     }
+    Ok(next)
 }
 
-/// Where the next page begins, none behind the last. A full page leaves its last seq to the next one: a second row of it,
-/// which somebody added, may stand there.
-fn behind<T>(page: &mut Vec<(Record, T)>) -> Option<u64> {
-    let (first, last) = (page.first()?.0.seq, page.last()?.0.seq);
+fn place(row: &StoredRow) -> i64 {
+    // What was read of a row's place is what stands there.
+    row.as_ref().map_or_else(|row| row.seq.unwrap_or(i64::MAX), |(record, _)| record.seq.cast_signed())
+}
+
+/// Where the next page begins, none behind the last seq that there can be. A full page leaves its last seq to the next one: a second
+/// row of it, which somebody added, may stand there.
+fn behind(page: &mut Vec<StoredRow>) -> Option<i64> {
+    let (first, last) = (place(page.first()?), place(page.last()?));
     if page.len() < PAGE as usize || first == last {
-        return Some(last + 1);
+        return last.checked_add(1);
     }
-    page.retain(|(record, _)| record.seq < last);
+    page.retain(|row| place(row) < last);
     Some(last)
 }
 
@@ -249,36 +276,36 @@ fn behind<T>(page: &mut Vec<(Record, T)>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// As a database gives them: the rows from a seq on, in order.
-    fn paged(seqs: &[u64]) -> Vec<u64> {
-        let record = |seq: u64| Record {
-            id: signet_types::LineageId::from_bytes([1; 16]),
-            log: LogId::from_bytes([1; 16]),
-            epoch: 1,
-            seq,
-            payload: [].into(),
-            key_id: [0; 32],
-            sig: [0; 64],
-        };
-        let (mut from, mut read) = (0, Vec::new());
-        loop {
-            let rows = seqs.iter().filter(|seq| **seq >= from).take(PAGE as usize);
-            let mut page: Vec<_> = rows.map(|seq| (record(*seq), ())).collect();
-            let Some(next) = behind(&mut page) else { return read };
-            from = next;
-            read.extend(page.iter().map(|(record, ())| record.seq));
+    /// As a database gives them: the rows from a seq on, in order. None of them can be read.
+    fn paged(seqs: &[i64]) -> Vec<i64> {
+        let (mut from, mut read) = (Some(i64::MIN), Vec::new());
+        while let Some(at) = from {
+            let rows = seqs.iter().filter(|seq| **seq >= at).take(PAGE as usize);
+            let mut page: Vec<StoredRow> =
+                rows.map(|&seq| Err(Unreadable { seq: Some(seq), why: String::new() })).collect();
+            from = behind(&mut page);
+            read.extend(page.iter().map(place));
         }
+        read
     }
 
     #[test]
     fn a_second_row_of_a_seq_is_read_wherever_a_page_ends() {
-        let page = u64::from(PAGE);
+        let page = i64::from(PAGE);
         for again in [0, page - 2, page - 1, page, 2 * page - 2, 2 * page - 1, 2 * page, 3 * page - 1] {
-            let mut seqs: Vec<u64> = (0..3 * page).chain([again]).collect();
+            let mut seqs: Vec<i64> = (0..3 * page).chain([again]).collect();
             seqs.sort_unstable();
             assert_eq!(paged(&seqs), seqs, "{again}");
         }
-        assert_eq!(paged(&[]), [0_u64; 0]);
+        assert_eq!(paged(&[]), [0_i64; 0]);
+    }
+
+    #[test]
+    fn rows_at_seqs_that_no_record_can_have_are_read_once() {
+        let page = i64::from(PAGE);
+        let below = (i64::MIN..).take(PAGE as usize + 7).chain(-page..page);
+        let seqs: Vec<i64> = below.chain(i64::MAX - page..=i64::MAX).collect();
+        assert_eq!(paged(&seqs), seqs);
     }
 
     #[test]

@@ -143,6 +143,9 @@ fn look(
         // What its own signed records say of that counts.
         Seen::Pruned(..) => {}
         Seen::Checkpoint(note) => verifier.held(&note),
+        Seen::Unread(log, row) => {
+            verifier.unread(log, row.seq.and_then(|seq| u64::try_from(seq).ok()), row.to_string());
+        }
         Seen::Broken(what) => verifier.finding(Code::BadLeaf, what),
         Seen::Stray(log) => {
             verifier.finding(Code::MissingLog, format!("there are records of {log}, which the database does not list"));
