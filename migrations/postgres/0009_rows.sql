@@ -52,6 +52,10 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     part text := 'lineage_record_p' || to_char(wanted, 'YYYYMMDD');
 BEGIN
+    -- A day BC is written like one AD, and would take its name.
+    IF wanted < '1970-01-01' THEN
+        RAISE EXCEPTION 'no record is of %', wanted USING ERRCODE = '42501';
+    END IF;
     PERFORM pg_advisory_xact_lock(7310029, 1);
     IF to_regclass(part) IS NULL THEN
         EXECUTE format('CREATE TABLE %I (LIKE lineage_record INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)', part);

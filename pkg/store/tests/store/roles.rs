@@ -101,6 +101,7 @@ async fn neither_writer_nor_owner_changes_or_removes_what_was_appended() {
         &format!("SELECT * FROM {part}"),
         "DROP FUNCTION lineage_erase",
         "SELECT lineage_erase_entry(gen_random_uuid(), 1, '')",
+        "SELECT lineage_add_record_day('2030-01-01 BC')",
         "CREATE TABLE mine (x int)",
         "CREATE TABLE lineage_record_p20991231 (x int)",
         "CREATE FUNCTION lineage_guard_day(part name) RETURNS void LANGUAGE sql AS ''",
