@@ -132,8 +132,9 @@ def main():
     commit = run(["git", "-C", ROOT, "rev-parse", "HEAD"])[1].strip()
     target = ROOT / "loadtest/manifests" / f"{now:%Y-%m-%d-%H%M}-{platform.machine()}-{os.cpu_count()}.json"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps({"at": now.isoformat(timespec="seconds"), "commit": commit, "machine": machine(),
-                                  "settings": SETTINGS, "runs": runs}, indent=1) + "\n")
+    text = json.dumps({"at": now.isoformat(timespec="seconds"), "commit": commit, "machine": machine(),
+                       "settings": SETTINGS, "runs": runs}, indent=1)
+    target.write_text(text.replace(str(folder), "FOLDER") + "\n")
     say(f"written to {target.relative_to(ROOT)}")
     return 0
 
