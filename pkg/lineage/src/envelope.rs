@@ -30,20 +30,21 @@ pub enum EnvelopeFault {
     Encoding(&'static str),
 }
 
+/// DSSE v1 as JSON, whatever its payload is.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Envelope {
-    payload: String,
+pub(crate) struct Envelope {
+    pub(crate) payload: String,
     #[serde(rename = "payloadType")]
-    payload_type: String,
-    signatures: Vec<Signature>,
+    pub(crate) payload_type: String,
+    pub(crate) signatures: Vec<Signature>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Signature {
-    keyid: String,
-    sig: String,
+pub(crate) struct Signature {
+    pub(crate) keyid: String,
+    pub(crate) sig: String,
 }
 
 /// Where a statement says it stands: all of it that an envelope needs.

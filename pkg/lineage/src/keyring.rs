@@ -4,10 +4,11 @@
 //! payload is JSON in the canonical form of statements. The roots sign one after the other, each on its own machine. What
 //! a keyring proves is judged in [`crate::verify::Keyring`], which shares nothing with this but the entries' type.
 
+use crate::envelope::{Envelope, Signature};
 use crate::{EnvelopeFault, KeyUse, PublicKey, Signer, hex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use signet_types::LogId;
 
 /// The media type that DSSE signs with a keyring.
@@ -51,22 +52,6 @@ struct Line {
     revoked: Option<u64>,
     #[serde(rename = "use")]
     key_use: &'static str,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Envelope {
-    payload: String,
-    #[serde(rename = "payloadType")]
-    payload_type: String,
-    signatures: Vec<Signature>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Signature {
-    keyid: String,
-    sig: String,
 }
 
 /// The envelope of a keyring that nobody has signed yet. `version` must be higher than that of every keyring before it.
