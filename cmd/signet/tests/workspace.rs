@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// From the bottom up: a crate may use those before it.
-const LAYERS: [&str; 22] = [
+const LAYERS: [&str; 23] = [
     "signet-types",
     "signet-telemetry",
     "signet-openai",
+    "signet-dialect",
     "signet-lineage",
     "signet-spool",
     "signet-cache",
@@ -46,8 +47,9 @@ const HOMES: [(&str, &[&str]); 11] = [
 ];
 
 /// Crates that must not use certain others, whatever their layer.
-const NEVER: [(&str, &[&str]); 8] = [
+const NEVER: [(&str, &[&str]); 9] = [
     ("signet-openai", &["signet-types", "tokio", "axum"]),
+    ("signet-dialect", &["signet-types", "tokio", "axum"]),
     ("signet-lineage", &["tokio", "sqlx"]),
     ("signet-spool", &["tokio", "sqlx", "axum"]),
     ("signet-provider", &["signet-cache", "signet-lineage", "axum"]),

@@ -1,0 +1,64 @@
+//! The APIs that callers may speak to the gateway, and that it speaks to providers.
+
+/// One API, by its vendor's documentation: a way to ask, a form of answers, of event streams and of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Api {
+    /// OpenAI's `POST /v1/chat/completions`.
+    Chat,
+    /// OpenAI's legacy `POST /v1/completions`.
+    Completions,
+    /// OpenAI's `POST /v1/responses`.
+    Responses,
+    /// OpenAI's `POST /v1/embeddings`.
+    Embeddings,
+    /// OpenAI's `GET /v1/models`.
+    Models,
+    /// Anthropic's `POST /v1/messages`.
+    Messages,
+    /// Anthropic's `POST /v1/messages/count_tokens`.
+    CountTokens,
+}
+
+impl Api {
+    /// Every API.
+    pub const ALL: [Self; 7] = [
+        Self::Chat,
+        Self::Completions,
+        Self::Responses,
+        Self::Embeddings,
+        Self::Models,
+        Self::Messages,
+        Self::CountTokens,
+    ];
+
+    /// The name in records, metrics, partitions and configuration. Part of cache keys: never changed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completions => "completions",
+            Self::Responses => "responses",
+            Self::Embeddings => "embeddings",
+            Self::Models => "models",
+            Self::Messages => "messages",
+            Self::CountTokens => "count_tokens",
+        }
+    }
+
+    /// The path at which callers reach it here.
+    pub const fn route(self) -> &'static str {
+        match self {
+            Self::Chat => "/v1/chat/completions",
+            Self::Completions => "/v1/completions",
+            Self::Responses => "/v1/responses",
+            Self::Embeddings => "/v1/embeddings",
+            Self::Models => "/v1/models",
+            Self::Messages => "/v1/messages",
+            Self::CountTokens => "/v1/messages/count_tokens",
+        }
+    }
+
+    /// Whether errors are said in Anthropic's shape.
+    pub const fn is_anthropic(self) -> bool {
+        matches!(self, Self::Messages | Self::CountTokens)
+    }
+}
