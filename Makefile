@@ -3,7 +3,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo demo-up demo-down drill kills build check check-deploy test soak bench static-table clean
+.PHONY: help demo demo-up demo-down drill kills build check check-deploy test fuzz soak bench static-table clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -37,7 +37,10 @@ drill: ## bad days under load: kills, Redis off, an old copy of Postgres; every 
 kills: ## kill -9 at random moments in both modes, counted by another process (KILLS a mode, default 250)
 	@$(PYTHON) deploy/kills.py
 
-soak: ## the long counts: more cases a property and crash states, 500 kills, the optional encoder, the drill, a million records verified
+fuzz: ## the fuzz targets, each until ten minutes bring no new coverage (needs a C++ compiler)
+	@$(PYTHON) tools/fuzz/run.py
+
+soak: ## the long counts: more cases a property and crash states, fuzzing, 500 kills, the optional encoder, the drill, a million records verified
 	SIGNET_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(PYTHON) deploy/test.py --profile soak
 	rm -rf target/soak-model
 	$(CARGO) run --release --locked -p signet -- model fetch --data target/soak-model
@@ -45,6 +48,7 @@ soak: ## the long counts: more cases a property and crash states, 500 kills, the
 	$(PYTHON) deploy/kills.py
 	$(PYTHON) deploy/drill.py
 	$(PYTHON) deploy/verify_rate.py
+	$(PYTHON) tools/fuzz/run.py
 
 bench: ## micro-benchmarks, and a manifest of matched runs in loadtest/manifests
 	$(CARGO) bench --workspace --locked --benches

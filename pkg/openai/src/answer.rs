@@ -139,7 +139,10 @@ impl Answer {
             return Err(NotStorable::Shape("two choices share an index"));
         }
         let finish = choices.iter().map(finish_of).collect::<Result<_, _>>()?;
-        let all = |layer| choices.iter().try_for_each(|choice| storable(choice, layer));
+        // A reader of the stream waits for the choices 0 to n - 1: other numbers would replay as a stream that never ends.
+        let numbered = indices.iter().zip(0..).all(|(index, at)| *index == at);
+        let numbered = numbered.then_some(()).ok_or("choices are not numbered from 0");
+        let all = |layer| numbered.and_then(|()| choices.iter().try_for_each(|choice| storable(choice, layer)));
         Ok(Self {
             text: text.into_boxed_slice(),
             model: get(members, "model").and_then(Json::as_str).unwrap_or_default().into(),
@@ -295,6 +298,9 @@ fn storable(choice: &Json<'_>, layer: Layer) -> Result<(), &'static str> {
         Some(Json::Array(items)) => !items.is_empty(),
         Some(_) => true,
     };
+    if choice.get("delta").is_some() {
+        return Err("a delta in a whole answer");
+    }
     let calls = filled("tool_calls") || filled("function_call");
     let answered = calls || filled("content") || filled("refusal") || filled("audio");
     match choice.get("finish_reason").and_then(Json::as_str).unwrap_or_default() {

@@ -183,6 +183,24 @@ fn choices_that_share_an_index_would_run_together_in_a_stream() {
 }
 
 #[test]
+fn choices_that_are_not_numbered_from_zero_would_make_a_stream_that_never_ends() {
+    let choice = |index: u64| json!({"index": index, "message": {"content": "x"}, "finish_reason": "stop"});
+    let body = json!({"choices": [choice(0), choice(2)]}).to_string();
+    let answer = Answer::from_json(body.as_bytes(), 2).expect("it can be described");
+    for layer in [Layer::Exact, Layer::Semantic] {
+        assert_eq!(answer.storable(layer), Err("choices are not numbered from 0"));
+    }
+}
+
+#[test]
+fn a_delta_in_a_whole_answer_would_stand_twice_in_its_stream() {
+    let choice = json!({"index": 0, "message": {"content": "x"}, "delta": 0, "finish_reason": "stop"});
+    let body = json!({ "choices": [choice] }).to_string();
+    let answer = Answer::from_json(body.as_bytes(), 1).expect("it can be described");
+    assert_eq!(answer.storable(Layer::Exact), Err("a delta in a whole answer"));
+}
+
+#[test]
 fn what_is_not_an_answer_is_refused() {
     let change = |at: &str, value: Value| {
         let mut body = base();

@@ -1,0 +1,73 @@
+"""Runs the fuzz targets: each until FUZZ_QUIET_S (600) seconds have brought no new coverage, two at a time.
+
+The stable compiler is enough: these are the flags that libFuzzer needs to see where a run has been. Finds are written to
+tools/fuzz/artifacts; `target/.../release/NAME FILE` runs one again. Needs a C++ compiler. FUZZ_ONLY names targets.
+"""
+
+import os
+import re
+import selectors
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+CARGO = os.environ.get("CARGO", "cargo")
+QUIET_S = float(os.environ.get("FUZZ_QUIET_S", "600"))
+FLAGS = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4", "-Cdebug-assertions", "-Ccodegen-units=1",
+         "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters", "-Cllvm-args=-sanitizer-coverage-pc-table",
+         "-Cllvm-args=-sanitizer-coverage-trace-compares"]
+COVERED = re.compile(r"cov: (\d+)")
+
+
+def build():
+    host = next(line.split()[1] for line in subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True)
+                .stdout.splitlines() if line.startswith("host:"))
+    # With --target build scripts are built without the flags.
+    subprocess.run([CARGO, "build", "--release", "--locked", "--target", host], check=True, cwd=HERE,
+                   env={**os.environ, "RUSTFLAGS": " ".join(FLAGS)})
+    return HERE / "target" / host / "release"
+
+
+def run(binary):
+    """One target: what was covered, in how many seconds, and whether it fell."""
+    corpus, finds = HERE / "corpus" / binary.name, HERE / "artifacts" / binary.name
+    for folder in (corpus, finds):
+        folder.mkdir(parents=True, exist_ok=True)
+    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=10", f"-artifact_prefix={finds}/", corpus,
+                              HERE / "seeds" / binary.name], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
+    os.set_blocking(child.stderr.fileno(), False)
+    watch = selectors.DefaultSelector()
+    watch.register(child.stderr, selectors.EVENT_READ)
+    started = last = time.monotonic()
+    covered, tail = 0, ""
+    while child.poll() is None and time.monotonic() - last < QUIET_S:
+        for _ in watch.select(timeout=1):
+            tail = (tail + (child.stderr.read() or b"").decode(errors="replace"))[-8192:]
+            now = max(map(int, COVERED.findall(tail)), default=0)
+            covered, last = (now, time.monotonic()) if now > covered else (covered, last)
+    fell = child.poll() is not None
+    child.kill()
+    child.wait()
+    return binary.name, covered, time.monotonic() - started, tail if fell else None
+
+
+def main():
+    folder = build()
+    only = os.environ.get("FUZZ_ONLY", "").split()
+    names = sorted(path.stem for path in (HERE / "targets").glob("*.rs") if not only or path.stem in only)
+    failed = False
+    with ThreadPoolExecutor(max(1, min(2, os.cpu_count() or 1))) as pool:
+        for name, covered, took, fell in pool.map(run, [folder / name for name in names]):
+            print(f"fuzz: {name}: {covered} edges, {took:.0f} s: {'FOUND A FAULT' if fell else 'nothing found'}", flush=True)
+            if fell:
+                failed = True
+                print(fell, file=sys.stderr)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
