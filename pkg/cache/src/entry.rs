@@ -1,8 +1,7 @@
 //! One cached answer, and its encoding. The encoding is versioned and always sealed before it leaves the process.
 
 use crate::key::{CacheKey, Partition};
-use bytes::Bytes;
-use signet_openai::Answer;
+use signet_dialect::Kept;
 use signet_types::{EntryId, LineageId, LogId};
 
 /// The record that stands behind a cached answer. An entry without one cannot be made.
@@ -33,15 +32,6 @@ pub struct Origin {
     pub namespace: Box<str>,
 }
 
-/// What is stored.
-#[derive(Debug, Clone)]
-pub enum Stored {
-    /// A chat completion in the one form that serves JSON and SSE.
-    Chat(Answer),
-    /// A JSON body that is served as it is (embeddings).
-    Json(Bytes),
-}
-
 /// One cached answer.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -52,7 +42,7 @@ pub struct Entry {
     /// Where it may be served.
     pub partition: Partition,
     /// The answer.
-    pub body: Stored,
+    pub body: Kept,
     /// The question, if the answer may serve rephrased questions too.
     pub question: Option<String>,
     /// When its request came, in milliseconds since the Unix epoch.
@@ -68,8 +58,6 @@ pub struct Entry {
 const VERSION: u8 = 2;
 /// What an origin takes in memory, about.
 const ORIGIN_BYTES: usize = 32;
-const CHAT: u8 = 0;
-const JSON: u8 = 1;
 
 /// Bytes that are not an entry of this version: from another version, or damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,25 +71,18 @@ impl Entry {
     }
 
     /// The weight of an entry that is still to be made.
-    pub fn weight_of(body: &Stored, question: Option<&str>) -> usize {
-        let body = match body {
-            Stored::Chat(answer) => answer.weight(),
-            Stored::Json(bytes) => bytes.len(),
-        };
-        size_of::<Self>() + body + question.map_or(0, str::len) + ORIGIN_BYTES
+    pub fn weight_of(body: &Kept, question: Option<&str>) -> usize {
+        size_of::<Self>() + body.weight() + question.map_or(0, str::len) + ORIGIN_BYTES
     }
 
     /// The entry as bytes: `version | kind | id | created | expires | source | model | namespace | question | body`, integers big endian,
     /// texts length-prefixed with u32. Key, partition and tenant are bound by the seal, not repeated here.
     pub fn encode(&self) -> Vec<u8> {
-        let body: Box<[u8]> = match &self.body {
-            Stored::Chat(answer) => answer.encode(),
-            Stored::Json(bytes) => Box::from(&bytes[..]),
-        };
+        let body = self.body.encode();
         let question = self.question.as_deref().unwrap_or_default();
         let mut out = Vec::with_capacity(224 + question.len() + body.len());
         out.push(VERSION);
-        out.push(if matches!(self.body, Stored::Chat(_)) { CHAT } else { JSON });
+        out.push(self.body.kind());
         out.extend_from_slice(self.id.as_bytes());
         out.extend_from_slice(&self.created_ms.to_be_bytes());
         out.extend_from_slice(&self.expires_ms.to_be_bytes());
@@ -140,11 +121,10 @@ impl Entry {
         if !from.0.is_empty() {
             return Err(EntryFault("trailing bytes"));
         }
-        let body = match kind {
-            CHAT => Stored::Chat(Answer::decode(body).map_err(|_| EntryFault("answer"))?),
-            JSON => Stored::Json(Bytes::copy_from_slice(body)),
-            _ => return Err(EntryFault("kind")),
-        };
+        if !Kept::is_kind(kind) {
+            return Err(EntryFault("kind"));
+        }
+        let body = Kept::decode(kind, body).map_err(|_| EntryFault("answer"))?;
         Ok(Self { id, key, partition, body, question, created_ms, expires_ms, source, origin })
     }
 }

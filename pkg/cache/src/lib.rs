@@ -21,7 +21,7 @@ mod withdrawal;
 
 pub use breaker::Breaker;
 pub use cache::{Ask, Cache, Config, Faults, Lookup, Miss, ReadPolicy};
-pub use entry::{Entry, EntryFault, Origin, Source, Stored};
+pub use entry::{Entry, EntryFault, Origin, Source};
 pub use hide::HideKey;
 pub use key::{CacheKey, Partition, PartitionParts};
 pub use keyring::{Keyring, TenantKeys};
@@ -33,6 +33,7 @@ pub use question::{Ineligible, MAX_BYTES, MAX_TOKENS, Question};
 pub use seal::{SealFault, SealKey, epoch_of};
 pub use semantic::{Decision, Mode, Prepared, Semantic, SemanticConfig, Terms};
 pub use shared::{Findable, SharedSearch};
+pub use signet_dialect::Kept as Stored;
 pub use trust::{
     Counts, Evidence, Finding, KEPT, Label, LabelRow, Ledger, Mark, RouteBase, RouteId, RouteView, Standing, State,
     Tier, Trust, TrustPolicy, UNIT, Verdict, same_text,

@@ -57,6 +57,26 @@ impl Api {
         }
     }
 
+    /// The API that callers reach at `path`.
+    pub fn at(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| api.route() == path)
+    }
+
+    /// The same path below the base URL of a provider that speaks it, which ends with the version.
+    pub fn upstream_path(self) -> &'static str {
+        self.route().strip_prefix("/v1").expect("every route begins with the version")
+    }
+
+    /// The event that ends a whole stream where the provider left it out; empty where a stream without its last event is a
+    /// cut one.
+    pub const fn last_event(self) -> &'static [u8] {
+        match self {
+            Self::Chat | Self::Completions => b"data: [DONE]\n\n",
+            Self::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+            Self::Responses | Self::Embeddings | Self::Models | Self::CountTokens => b"",
+        }
+    }
+
     /// Whether errors are said in Anthropic's shape.
     pub const fn is_anthropic(self) -> bool {
         matches!(self, Self::Messages | Self::CountTokens)

@@ -1,7 +1,7 @@
 //! The routes that callers see.
 
 use crate::body::{Edge, Inbound};
-use crate::faces::OpenAiFaces;
+use crate::faces::ErrorFaces;
 use crate::health::Health;
 use axum::Router;
 use axum::body::Body;
@@ -11,6 +11,7 @@ use axum::routing::{get, post};
 use futures_util::FutureExt;
 use http::header::TE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use signet_dialect::Api;
 use signet_pipeline::{Faces, Fault, Head, Pipeline, Reply, TreeView};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, LineageId, RequestId};
@@ -47,8 +48,8 @@ type Peer = ConnectInfo<SocketAddr>;
 /// they are steps of the pipeline; what is left for a layer, catching panics, needs the record's id and is done here.
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
-        .route("/v1/chat/completions", post(chat).fallback(wrong_method))
-        .route("/v1/embeddings", post(embeddings).fallback(wrong_method))
+        .route(Api::Chat.route(), post(serve).fallback(wrong_method))
+        .route(Api::Embeddings.route(), post(serve).fallback(wrong_method))
         .route("/v1/models", get(models).fallback(wrong_method))
         .route("/v1/lineage", get(lineage_list).fallback(wrong_method))
         .route("/v1/lineage/{id}", get(lineage).fallback(wrong_method))
@@ -66,14 +67,9 @@ pub fn crowded_router(app: Arc<App>) -> Router {
     Router::new().fallback(crowded).with_state(app)
 }
 
-async fn chat(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
+async fn serve(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, body) = take_apart(&app, peer, request);
-    guarded(&app, &head, async { Ok(ready(&app)?.chat(&head, body.read()).await) }).await
-}
-
-async fn embeddings(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
-    let (head, body) = take_apart(&app, peer, request);
-    guarded(&app, &head, async { Ok(ready(&app)?.embeddings(&head, body.read()).await) }).await
+    guarded(&app, &head, async { Ok(ready(&app)?.serve(head.api, &head, body.read()).await) }).await
 }
 
 async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
@@ -151,6 +147,8 @@ fn take_apart(app: &App, peer: SocketAddr, request: Request) -> (Head, Inbound) 
     let head = Head {
         id,
         request_id,
+        api: Api::at(parts.uri.path()).unwrap_or(Api::Chat),
+        query: parts.uri.query().filter(|query| !query.is_empty()).map(str::to_owned),
         peer: peer.ip(),
         headers: parts.headers,
         received_ms,
@@ -174,7 +172,7 @@ async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply
         catch_unwind(AssertUnwindSafe(|| {
             done.unwrap_or_else(|fault| match app.pipeline.get() {
                 Some(pipeline) => pipeline.unknown(head, &fault),
-                None => Reply::unrecorded(head, OpenAiFaces.face(&fault)),
+                None => Reply::unrecorded(head, ErrorFaces.face(&fault, head.api, head.request_id.as_str())),
             })
         }))
     });
@@ -186,7 +184,8 @@ async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply
     }
     app.metrics.panicked();
     tracing::error!(id = %head.id, "a request panicked");
-    let mut reply = Reply::unrecorded(head, OpenAiFaces.face(&Fault::Internal("panic".into())));
+    let face = ErrorFaces.face(&Fault::Internal("panic".into()), head.api, head.request_id.as_str());
+    let mut reply = Reply::unrecorded(head, face);
     reply.headers.extend(HeaderValue::from_str(&head.id.to_string()).map(|id| (LINEAGE_ID, id)));
     response(reply)
 }

@@ -1,13 +1,13 @@
 //! How faults look to callers: the only place where a failure gets a status. Internal text never reaches a caller.
 
-use signet_openai::ErrorBody;
+use signet_dialect::{Api, Failure};
 use signet_pipeline::{Face, Faces, Fault, is_timeout};
 use signet_provider::{ConnectCause, UpstreamError};
 use std::time::Duration;
 
-/// OpenAI-shaped errors.
+/// Errors in the words of the API that was asked.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OpenAiFaces;
+pub struct ErrorFaces;
 
 struct Look<'a> {
     status: u16,
@@ -34,13 +34,20 @@ impl Look<'_> {
     }
 }
 
-impl Faces for OpenAiFaces {
-    fn face(&self, fault: &Fault) -> Face {
+impl Faces for ErrorFaces {
+    fn face(&self, fault: &Fault, api: Api, request_id: &str) -> Face {
         let look = look(fault);
-        let body = ErrorBody { message: &look.message, kind: look.kind, param: look.param, code: look.code };
+        let failure = Failure {
+            status: look.status,
+            message: &look.message,
+            kind: look.kind,
+            param: look.param,
+            code: look.code,
+            request_id: Some(request_id),
+        };
         Face {
             status: look.status,
-            body: body.to_json(),
+            body: failure.body(api),
             should_retry: look.should_retry,
             retry_after: look.retry_after,
         }
@@ -79,7 +86,7 @@ fn look(fault: &Fault) -> Look<'_> {
             Look::new(429, "rate_limit_error", "rate_limit_exceeded", message).later(*retry_after)
         }
         Fault::Unauthenticated => {
-            let message = "No API key was sent. Send it as `Authorization: Bearer KEY`.";
+            let message = "No API key was sent. Send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`.";
             Look::new(401, REQUEST, "invalid_api_key", message).hopeless()
         }
         Fault::UnknownModel { model } => {
@@ -145,9 +152,23 @@ fn shortened(name: &str) -> String {
 mod tests {
     use super::*;
 
+    fn face(fault: &Fault) -> Face {
+        ErrorFaces.face(fault, Api::Chat, "req")
+    }
+
+    #[test]
+    fn callers_of_anthropics_api_get_its_errors_under_the_same_status() {
+        let fault = Fault::UnknownModel { model: "m".to_owned() };
+        let (theirs, ours) = (ErrorFaces.face(&fault, Api::Messages, "req_7"), face(&fault));
+        assert_eq!((theirs.status, ours.status), (404, 404));
+        let body = r#"{"type":"error","error":{"type":"not_found_error","message":"The model `m` does not exist here."},"request_id":"req_7"}"#;
+        assert_eq!(theirs.body, body);
+        assert!(ours.body.starts_with(b"{\"error\":{"));
+    }
+
     #[test]
     fn an_internal_cause_never_reaches_the_caller() {
-        let face = OpenAiFaces.face(&Fault::Internal("password=hunter2 SELECT * FROM x".into()));
+        let face = face(&Fault::Internal("password=hunter2 SELECT * FROM x".into()));
         let text = String::from_utf8(face.body.to_vec()).expect("JSON is text");
         assert_eq!(face.status, 500);
         assert!(!text.contains("hunter2") && !text.contains("SELECT"), "{text}");
@@ -155,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_rate_limit_says_when_to_come_back() {
-        let face = OpenAiFaces.face(&Fault::RateLimited { retry_after: Duration::from_millis(20) });
+        let face = face(&Fault::RateLimited { retry_after: Duration::from_millis(20) });
         assert_eq!((face.status, face.should_retry), (429, Some(true)));
         assert_eq!(face.retry_after, Some(Duration::from_millis(20)));
     }
@@ -164,7 +185,7 @@ mod tests {
     fn a_provider_that_may_have_worked_is_not_to_be_asked_again() {
         let error = UpstreamError::FirstByteTimeout { waited: Duration::from_secs(1) };
         let provider = "openai".parse().expect("a name");
-        let face = OpenAiFaces.face(&Fault::Upstream { provider, error: std::sync::Arc::new(error) });
+        let face = face(&Fault::Upstream { provider, error: std::sync::Arc::new(error) });
         assert_eq!((face.status, face.should_retry), (504, Some(false)));
     }
 }

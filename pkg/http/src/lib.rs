@@ -11,6 +11,6 @@ mod tree;
 
 pub use admin::{AdminConfig, admin_router};
 pub use app::{App, crowded_router, router};
-pub use faces::OpenAiFaces;
+pub use faces::ErrorFaces;
 pub use health::Health;
 pub use server::{Lane, Room, bind, serve};

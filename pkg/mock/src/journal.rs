@@ -33,6 +33,8 @@ pub struct Seen {
     pub method: http::Method,
     /// Path without query.
     pub path: String,
+    /// The query, empty for none.
+    pub query: String,
     /// As received.
     pub headers: HeaderMap,
     /// The first megabyte of the body.
@@ -56,6 +58,7 @@ impl Seen {
             at_ms: 0,
             method: head.method,
             path: head.uri.path().to_owned(),
+            query: head.uri.query().unwrap_or_default().to_owned(),
             headers: head.headers,
             body: kept,
             finished: false,
@@ -87,7 +90,7 @@ impl Seen {
             .collect();
         serde_json::json!({
             "seq": self.seq, "connection": self.connection, "at_ms": self.at_ms, "method": self.method.as_str(),
-            "path": self.path, "headers": headers, "body": String::from_utf8_lossy(&self.body),
+            "path": self.path, "query": self.query, "headers": headers, "body": String::from_utf8_lossy(&self.body),
             "body_bytes": self.body_len, "body_sha256": self.body_sha256(), "finished": self.finished,
             "cancelled": self.cancelled,
         })

@@ -24,5 +24,5 @@ pub use answer::{Answer, Layer, NotStorable, Usage};
 pub use embeddings::{Embeddings, EmbeddingsRequest};
 pub use error::{BadRequest, ErrorBody};
 pub use models::{ModelList, NotAModelList};
-pub use request::ChatRequest;
+pub use request::{ChatRequest, quoted};
 pub use turn::LastTurn;

@@ -195,7 +195,7 @@ pub(crate) fn shape(domain: &[u8], members: &[Member<'_>], neutral: &[&str]) -> 
 }
 
 /// `text` as a JSON string.
-pub(crate) fn quoted(text: &str) -> Vec<u8> {
+pub fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
     write_str(text, &mut out);
     out

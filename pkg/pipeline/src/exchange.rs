@@ -9,7 +9,9 @@ use crate::head::Head;
 use crate::recorder::{Attested, Recorder};
 use crate::reply::Timing;
 use crate::sample::Sample;
+use bytes::Bytes;
 use signet_cache::TenantKeys;
+use signet_dialect::Api;
 use signet_lineage::{
     CacheFacts, Caller, CaptureFacts, Draft, Exchange as Facts, Fingerprint, Forwarded, HttpFacts, Kind, LimitFacts,
     ModelFacts, OpenFacts, Opening, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey, Times,
@@ -33,15 +35,22 @@ pub(crate) struct Operation {
     pub route: &'static str,
 }
 
+impl Operation {
+    const fn of(api: Api) -> Self {
+        Self { name: api.name(), route: api.route() }
+    }
+}
+
 /// The endpoints that leave records.
 pub(crate) mod operations {
     use super::Operation;
-    /// Chat completions.
-    pub(crate) const CHAT: Operation = Operation { name: "chat", route: "/v1/chat/completions" };
-    /// Embeddings.
-    pub(crate) const EMBEDDINGS: Operation = Operation { name: "embeddings", route: "/v1/embeddings" };
+    use signet_dialect::Api;
+    /// Requests to an API.
+    pub(crate) const fn of(api: Api) -> Operation {
+        Operation::of(api)
+    }
     /// The merged model list.
-    pub(crate) const MODELS: Operation = Operation { name: "models", route: "/v1/models" };
+    pub(crate) const MODELS: Operation = of(Api::Models);
     /// A caller's own records.
     pub(crate) const LINEAGE: Operation = Operation { name: "lineage", route: "/v1/lineage/{id}" };
     /// The list of them.
@@ -101,6 +110,8 @@ pub(crate) struct State {
     opening: OnceLock<Opening>,
     opened: Option<Opened>,
     request: Option<RequestFacts>,
+    /// The body that the record says was sent.
+    forwarded: Option<Bytes>,
     pub(crate) authenticated: bool,
     pub(crate) asked: String,
     pub(crate) stream: bool,
@@ -144,6 +155,7 @@ impl Exchange {
             opening: OnceLock::new(),
             opened: None,
             request: None,
+            forwarded: None,
             authenticated: false,
             asked: String::new(),
             stream: false,
@@ -243,9 +255,23 @@ impl State {
         });
     }
 
+    /// Commits to the body as it was sent upstream at last, for this answer; none where nothing was.
+    pub(crate) fn sent_on(&mut self, received: &[u8], sent: Option<&Bytes>) {
+        if let Some(sent) = sent {
+            return self.forwarded_body(received, sent);
+        }
+        self.forwarded = None;
+        self.request.iter_mut().for_each(|request| request.forwarded = None);
+    }
+
     /// Commits to the body as it is sent upstream, where that differs from what was received.
-    pub(crate) fn forwarded_body(&mut self, received: &[u8], sent: &[u8]) {
-        let changed = received != sent;
+    pub(crate) fn forwarded_body(&mut self, received: &[u8], sent: &Bytes) {
+        let same = |one: &[u8], other: &[u8]| one.as_ptr() == other.as_ptr() && one.len() == other.len();
+        if self.forwarded.as_ref().is_some_and(|known| same(known, sent)) {
+            return;
+        }
+        self.forwarded = Some(sent.clone());
+        let changed = !same(received, sent) && received != sent;
         let cm = changed.then(|| self.commit("forwarded", sent));
         let Some(request) = self.request.as_mut() else { return };
         let cm = cm.unwrap_or(request.cm);

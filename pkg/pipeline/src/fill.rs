@@ -1,7 +1,8 @@
 //! Filling the caches with a complete good answer, after its record is written.
 
 use crate::pipeline::Pipeline;
-use signet_cache::{CacheKey, Entry, Origin, Partition, Prepared, Source, Stored, TenantKeys};
+use signet_cache::{CacheKey, Entry, Origin, Partition, Prepared, Source, TenantKeys};
+use signet_dialect::Kept;
 use signet_telemetry::Step;
 use signet_types::EntryId;
 use std::sync::Arc;
@@ -28,14 +29,14 @@ impl Filling {
 
 impl Pipeline {
     /// Whether this would be stored; the answer's head says so before its record is written.
-    pub(crate) fn will_keep(&self, filling: &Filling, body: Option<&Stored>) -> bool {
+    pub(crate) fn will_keep(&self, filling: &Filling, body: Option<&Kept>) -> bool {
         let question = filling.question.as_ref().map(|(text, _)| text.as_str());
         let most = self.parts.cache.config().max_entry_bytes;
         body.is_some_and(|body| Entry::weight_of(body, question) <= most)
     }
 
     /// Keeps an answer in process and hands it over for Redis and the durable rows.
-    pub(crate) fn fill(&self, keys: &Arc<TenantKeys>, filling: Filling, body: Stored, semantic: bool, source: Source) {
+    pub(crate) fn fill(&self, keys: &Arc<TenantKeys>, filling: Filling, body: Kept, semantic: bool, source: Source) {
         // Sealing needs a key that every replica can get; without one nothing is cached for this tenant.
         if keys.unstored.is_some() {
             return;

@@ -1,6 +1,7 @@
 //! What the pipeline knows of a request before its body.
 
 use http::HeaderMap;
+use signet_dialect::Api;
 use signet_types::{LineageId, RequestId};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -12,6 +13,10 @@ pub struct Head {
     pub id: LineageId,
     /// The caller's request id, or one equal to `id`.
     pub request_id: RequestId,
+    /// The API whose path was asked, or whose callers it concerns: errors are said in its words.
+    pub api: Api,
+    /// The query of the URL, if it has one that is not empty.
+    pub query: Option<String>,
     /// The TCP peer.
     pub peer: IpAddr,
     /// All headers as received.

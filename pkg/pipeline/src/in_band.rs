@@ -1,14 +1,12 @@
 //! The receipt inside a stream, for callers that ask: `Lineage-Want: sse-event` or `sse-comment`.
 //!
 //! Nothing is added unasked, since comments and named events have broken readers of streams. What is added comes last but
-//! for `[DONE]`, once the record is written. The record speaks of the answer, so these bytes are not in its commitment.
+//! for the last event (`[DONE]`), once the record is written. The record speaks of the answer, so these bytes are not in its commitment.
 
 use crate::recorder::Attested;
 use bytes::Bytes;
 use serde_json::json;
 use std::str::FromStr;
-
-const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// Whether and how a stream tells its receipt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +18,12 @@ pub(crate) enum InBand {
     Event,
     /// As a comment, which readers of events never see.
     Comment,
+}
+
+/// Where the last event of a stream of ours begins.
+fn last_event(stream: &[u8]) -> usize {
+    let before = stream.strip_suffix(b"\n\n").unwrap_or(stream);
+    before.windows(2).rposition(|pair| pair == b"\n\n").map_or(0, |at| at + 2)
 }
 
 impl FromStr for InBand {
@@ -56,12 +60,22 @@ impl InBand {
         }
     }
 
-    /// The same for a whole stream that ends with `[DONE]`.
+    /// The same for a whole stream, before its last event.
     pub(crate) fn within(self, stream: Bytes, attested: Option<&Attested>) -> Bytes {
-        let told = attested.and_then(|attested| self.told(attested));
-        match (told, stream.strip_suffix(DONE)) {
-            (Some(told), Some(events)) => [events, told.as_bytes(), DONE].concat().into(),
-            _ => stream,
-        }
+        let Some(told) = attested.and_then(|attested| self.told(attested)) else { return stream };
+        let (events, last) = stream.split_at(last_event(&stream));
+        [events, told.as_bytes(), last].concat().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_event_is_found_whatever_it_is_called() {
+        assert_eq!(last_event(b"data: 1\n\ndata: [DONE]\n\n"), 9);
+        assert_eq!(last_event(b"event: a\ndata: 1\n\nevent: message_stop\ndata: {}\n\n"), 18);
+        assert_eq!(last_event(b"data: 1\n\n"), 0);
     }
 }

@@ -9,30 +9,53 @@ use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::{Attested, Recorder};
 use crate::reply::{self, Reply, ReplyBody, names};
 use crate::sample::Sample;
+use crate::serve::Plan;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
-use signet_cache::{Source, Stored};
+use signet_cache::Source;
+use signet_dialect::{Kept, Reading, Usage};
 use signet_lineage::{
     AttemptFacts, Fingerprint, Outcome, PROVIDER_REQUEST_ID, Parent, ProviderFacts, Relation, UsageFacts,
 };
-use signet_openai::{Answer, Embeddings, Layer, Usage};
 use signet_provider::{Ask, Attempts, Fleet, Gathered, Route, Sent as Answered, Target, UpstreamBody, UpstreamError};
 use signet_types::ProviderName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Makes the bytes for a target.
-pub(crate) type BodyFor = Box<dyn Fn(&Target) -> Bytes + Send + Sync>;
+/// Makes the bytes for a target, and knows which it made last: those were sent.
+pub(crate) struct Bodies {
+    make: Box<dyn Fn(&Target) -> Bytes + Send + Sync>,
+    last: Mutex<Option<(Target, Bytes)>>,
+}
+
+impl Bodies {
+    pub(crate) fn new(make: impl Fn(&Target) -> Bytes + Send + Sync + 'static) -> Self {
+        Self { make: Box::new(make), last: Mutex::default() }
+    }
+
+    pub(crate) fn of(&self, target: &Target) -> Bytes {
+        let mut last = self.last.lock();
+        if let Some((_, body)) = last.as_ref().filter(|(made_for, _)| made_for == target) {
+            return body.clone();
+        }
+        let body = (self.make)(target);
+        *last = Some((target.clone(), body.clone()));
+        body
+    }
+
+    pub(crate) fn last(&self) -> Option<Bytes> {
+        self.last.lock().as_ref().map(|(_, body)| body.clone())
+    }
+}
 
 /// One upstream call, ready to go.
 pub(crate) struct Call {
     pub(crate) route: Route,
     pub(crate) ask: Ask,
-    pub(crate) body: BodyFor,
+    pub(crate) bodies: Bodies,
 }
 
 /// How an upstream call ended.
@@ -41,6 +64,8 @@ pub(crate) struct Landed {
     pub(crate) provider: ProviderName,
     pub(crate) attempts: Attempts,
     pub(crate) total: Duration,
+    /// What was sent for it; none where nothing was.
+    pub(crate) sent_body: Option<Bytes>,
     /// An answer over the bound: for one participant, the outcome is [`UpstreamError::TooLarge`] for the others.
     pub(crate) large: Mutex<Option<Large>>,
 }
@@ -86,16 +111,17 @@ impl Landed {
 /// Sends the call and collects the answer.
 pub(crate) async fn depart(fleet: Arc<Fleet>, call: &Call, max_bytes: usize) -> Landed {
     let started = Instant::now();
-    match fleet.send(&call.route, &call.ask, &*call.body).await {
+    match fleet.send(&call.route, &call.ask, &|target| call.bodies.of(target)).await {
         Ok(sent) => {
             let provider = call.route.targets[sent.target].provider.clone();
-            collect(sent, provider, started, max_bytes).await
+            Landed { sent_body: call.bodies.last(), ..collect(sent, provider, started, max_bytes).await }
         }
         Err(refused) => {
             let asked = refused.attempts.last().map(|attempt| attempt.provider.clone());
             Landed {
                 outcome: Err(missed(refused.error)),
                 provider: asked.unwrap_or_else(|| call.route.targets[0].provider.clone()),
+                sent_body: call.bodies.last().filter(|_| !refused.attempts.is_empty()),
                 attempts: refused.attempts,
                 total: started.elapsed(),
                 large: Mutex::default(),
@@ -119,6 +145,7 @@ pub(crate) fn depart_shared(
                 provider: call.route.targets[0].provider.clone(),
                 attempts: Attempts::new(),
                 total: Duration::ZERO,
+                sent_body: None,
                 large: Mutex::default(),
             },
         }
@@ -143,59 +170,18 @@ pub(crate) async fn collect(answered: Answered, provider: ProviderName, started:
         Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
         Err(error) => Err(missed(error)),
     };
-    Landed { outcome, provider, attempts: answered.attempts, total: started.elapsed(), large: Mutex::new(large) }
+    Landed {
+        outcome,
+        provider,
+        attempts: answered.attempts,
+        total: started.elapsed(),
+        sent_body: None,
+        large: Mutex::new(large),
+    }
 }
 
 fn missed(error: UpstreamError) -> Missed {
     Missed::Upstream(Arc::new(error))
-}
-
-/// What a whole answer turned out to be.
-pub(crate) struct Judged {
-    pub(crate) stored: Option<Stored>,
-    pub(crate) semantic: bool,
-    pub(crate) digest: Option<[u8; 32]>,
-    pub(crate) finish: Option<String>,
-    pub(crate) served: Option<String>,
-    pub(crate) usage: Option<Usage>,
-}
-
-impl Judged {
-    const NOTHING: Self = Self { stored: None, semantic: false, digest: None, finish: None, served: None, usage: None };
-
-    /// Reads a provider's answer to a chat request for `n` choices; what cannot be read is passed on and never stored.
-    pub(crate) fn chat(whole: &Whole, n: u32) -> Self {
-        if whole.status != 200 {
-            return Self::NOTHING;
-        }
-        Answer::from_json(&whole.body, n).map_or(Self::NOTHING, Self::answer)
-    }
-
-    pub(crate) fn answer(answer: Answer) -> Self {
-        let finish = answer.finish_reasons().next().map(str::to_owned);
-        Self {
-            semantic: answer.storable(Layer::Semantic).is_ok(),
-            digest: Some(*answer.content_digest()),
-            finish,
-            served: Some(answer.model().to_owned()).filter(|model| !model.is_empty()),
-            usage: answer.usage(),
-            stored: answer.storable(Layer::Exact).is_ok().then(|| Stored::Chat(answer)),
-        }
-    }
-
-    /// Reads a provider's embeddings of `inputs` texts.
-    pub(crate) fn embeddings(whole: &Whole, inputs: usize) -> Self {
-        if whole.status != 200 {
-            return Self::NOTHING;
-        }
-        Embeddings::from_json(&whole.body, inputs).map_or(Self::NOTHING, |found| Self {
-            digest: Some(Sha256::digest(found.to_json()).into()),
-            served: Some(found.model().to_owned()).filter(|model| !model.is_empty()),
-            usage: found.usage(),
-            stored: Some(Stored::Json(found.to_json().clone())),
-            ..Self::NOTHING
-        })
-    }
 }
 
 impl Pipeline {
@@ -206,7 +192,7 @@ impl Pipeline {
         head: &Head,
         filling: Option<Filling>,
         seat: Option<&Seat<Landed>>,
-        (landed, judge): (&Landed, &dyn Fn(&Whole) -> Judged),
+        (landed, plan): (&Landed, &Plan),
     ) -> Result<Reply, Fault> {
         exchange.timing.upstream = landed.total;
         let large = landed.large.lock().take();
@@ -215,6 +201,7 @@ impl Pipeline {
             (Err(_), large) => large.as_ref().map(|large| &large.headers),
         };
         exchange.asked_of(&landed.provider, &landed.attempts, headers);
+        exchange.sent_on(plan.request.body(), landed.sent_body.as_ref());
         let whole = match &landed.outcome {
             Ok(whole) => whole,
             Err(Missed::Unopened) => {
@@ -230,14 +217,15 @@ impl Pipeline {
         if matches!(whole.status, 401 | 403) && self.parts.settings.auth != AuthMode::Passthrough {
             return Err(Fault::ProviderRefused { provider: landed.provider.clone() });
         }
-        let (judged, request_id) = (judge(whole), head.request_id.as_str());
+        let reading = if whole.status == 200 { plan.request.form().read(&whole.body) } else { Reading::default() };
+        let request_id = head.request_id.as_str();
         exchange.ttfb = Some(whole.ttfb);
-        exchange.served.clone_from(&judged.served);
-        let filling = filling.filter(|filling| whole.target == 0 && self.will_keep(filling, judged.stored.as_ref()));
+        exchange.served.clone_from(&reading.served);
+        let filling = filling.filter(|filling| whole.target == 0 && self.will_keep(filling, reading.kept.as_ref()));
         match seat {
-            None => self.finish_whole(exchange, request_id, filling, (whole, landed, judged), &mut None),
+            None => self.finish_whole(exchange, request_id, filling, (whole, landed, reading), &mut None),
             Some(seat) => {
-                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, landed, judged), first))
+                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, landed, reading), first))
             }
         }
     }
@@ -247,7 +235,7 @@ impl Pipeline {
         exchange: &mut Exchange,
         request_id: &str,
         filling: Option<Filling>,
-        (whole, landed, judged): (&Whole, &Landed, Judged),
+        (whole, landed, reading): (&Whole, &Landed, Reading),
         first: &mut Option<Source>,
     ) -> Result<Reply, Fault> {
         let follows = *first;
@@ -256,7 +244,9 @@ impl Pipeline {
             exchange.x_cache = "COALESCED";
             exchange.cache.decision = "coalesced";
             exchange.parents.push(parent(&source, Relation::CoalescedLeader));
+            // It was neither asked nor sent on for this participant.
             exchange.provider = None;
+            exchange.sent_on(&[], None);
         }
         let fills = follows.is_none() && filling.is_some();
         exchange.cache.ttl_ms = filling.as_ref().filter(|_| fills).map(Filling::ttl_ms);
@@ -266,32 +256,32 @@ impl Pipeline {
         reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
         let billed = follows.is_none();
         let sample = exchange.sample.take().filter(|_| filling.is_some());
-        self.count_tokens(judged.usage, billed);
+        self.count_tokens(reading.usage, billed);
         let attested = exchange.close(&Ending {
             status: whole.status,
             outcome: if whole.status < 400 { Outcome::Complete } else { Outcome::UpstreamError },
             body: Sent::Whole(&whole.body),
             chunks: 0,
-            answer_digest: judged.digest,
-            finish: judged.finish,
-            usage: judged.usage.map(|usage| usage_facts(usage, billed)),
+            answer_digest: reading.digest,
+            finish: reading.finish,
+            usage: reading.usage.map(|usage| usage_facts(usage, billed)),
         })?;
         reply::receipt(&mut headers, attested.as_ref());
-        self.compare(attested.as_ref(), sample, judged.stored.as_ref());
+        self.compare(attested.as_ref(), sample, reading.kept.as_ref());
         if let (true, Some(attested)) = (billed, attested.as_ref()) {
-            let source = source(attested, &keys, judged.digest);
+            let source = source(attested, &keys, reading.digest);
             *first = Some(source);
-            if let (Some(filling), Some(stored)) = (filling, judged.stored) {
-                self.fill(&keys, filling, stored, judged.semantic, source);
+            if let (Some(filling), Some(kept)) = (filling, reading.kept) {
+                self.fill(&keys, filling, kept, reading.semantic, source);
             }
         }
         Ok(Reply { status: whole.status, headers, body: ReplyBody::Whole(whole.body.clone()) })
     }
 
     /// Hands a sampled decision over with the fresh answer, which is as good as those that are stored.
-    pub(crate) fn compare(&self, attested: Option<&Attested>, sample: Option<Sample>, fresh: Option<&Stored>) {
-        if let (Some(sampler), Some(attested), Some(sample)) = (&self.parts.sampler, attested, sample)
-            && let Some(Stored::Chat(fresh)) = fresh
+    pub(crate) fn compare(&self, attested: Option<&Attested>, sample: Option<Sample>, fresh: Option<&Kept>) {
+        if let (Some(sampler), Some(attested), Some(sample), Some(fresh)) =
+            (&self.parts.sampler, attested, sample, fresh)
         {
             sampler.compare(attested.record.id, sample, fresh);
         }

@@ -3,7 +3,6 @@
 
 mod anchor;
 mod capture;
-mod chat;
 mod checkpoint;
 mod control;
 mod embed;
@@ -18,6 +17,7 @@ mod judge;
 mod keyring;
 mod landing;
 mod live;
+mod lookup;
 mod neutral;
 mod open;
 mod persist;
@@ -29,10 +29,12 @@ mod record_list;
 mod recorder;
 mod records;
 mod refill;
+mod replay;
 mod reply;
 mod rest;
 mod rotate;
 mod sample;
+mod serve;
 mod ship;
 mod signing;
 mod tree;

@@ -9,7 +9,7 @@ use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::{Fault, is_timeout};
 use crate::fill::Filling;
 use crate::in_band::InBand;
-use crate::landing::{Judged, source, usage_facts};
+use crate::landing::{source, usage_facts};
 use crate::pipeline::Pipeline;
 use crate::recorder::Attested;
 use crate::reply;
@@ -18,9 +18,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame};
 use sha2::{Digest, Sha256};
+use signet_dialect::sse::{Kind, Run};
+use signet_dialect::{Api, Failure, Fold, Reading};
 use signet_lineage::{CommitmentHasher, Forwarded, Outcome};
-use signet_openai::sse::{Kind, Run, Splitter, events};
-use signet_openai::{Accumulator, Answer, ErrorBody};
 use signet_provider::{UpstreamBody, UpstreamError};
 use signet_types::ProviderName;
 use std::collections::VecDeque;
@@ -32,14 +32,11 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
-/// Longest event that is passed on.
-const EVENT_MAX: usize = 16 << 20;
 /// How long a provider that has said `[DONE]` may take to end its body before the connection is given up.
 const LINGER: Duration = Duration::from_millis(500);
 /// How far a stream comes, in bytes and time, before the log is told how far it is.
 const PROGRESS_BYTES: u64 = 256 << 10;
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
-const DONE: Bytes = Bytes::from_static(b"data: [DONE]\n\n");
 
 /// The stream broke after its head had left; the error event has been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +47,7 @@ pub struct Cut;
 pub(crate) struct Course {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) provider: ProviderName,
-    pub(crate) choices: u32,
+    pub(crate) api: Api,
     /// Whether the caller asked for the usage chunk.
     pub(crate) usage_wanted: bool,
     pub(crate) filling: Option<Filling>,
@@ -76,15 +73,12 @@ pub struct Live {
     exchange: Exchange,
     upstream: Option<UpstreamBody>,
     course: Course,
-    splitter: Splitter,
-    accumulator: Option<Accumulator>,
+    fold: Fold,
     sent: CommitmentHasher,
     /// What is sent, on a route that keeps it; none once it is too much.
     held: Option<Held>,
     /// What came, from the first byte on where it differs from what is sent: up to there one hash serves both.
     came: Option<(CommitmentHasher, u64)>,
-    /// The provider has reported a failure inside the stream.
-    failed: bool,
     bytes: u64,
     /// How far the log knows that it is, and since when.
     noted: (u64, Instant),
@@ -103,11 +97,10 @@ impl fmt::Debug for Live {
 }
 
 impl Live {
-    pub(crate) fn new(exchange: Exchange, upstream: UpstreamBody, course: Course) -> Self {
+    pub(crate) fn new(exchange: Exchange, upstream: UpstreamBody, fold: Fold, course: Course) -> Self {
         let sent = exchange.opening().commitment_key("response").hasher();
         Self {
-            splitter: Splitter::new(EVENT_MAX, course.choices),
-            accumulator: Some(Accumulator::new(course.choices)),
+            fold,
             held: exchange.kept.as_ref().map(Kept::held),
             exchange,
             upstream: Some(upstream),
@@ -116,7 +109,6 @@ impl Live {
             course,
             sent,
             came: None,
-            failed: false,
             bytes: 0,
             chunks: 0,
             out: VecDeque::new(),
@@ -163,9 +155,9 @@ impl Live {
         if self.exchange.first_byte_ms.is_none() {
             self.exchange.first_byte_ms = Some(self.course.pipeline.parts.clock.now_ms());
         }
-        self.splitter.push(piece);
+        self.fold.push(piece);
         while matches!(self.stage, Stage::Flowing) {
-            match self.splitter.next_run() {
+            match self.fold.next_run() {
                 Ok(Some(run)) => self.run(run),
                 Ok(None) => break,
                 Err(too_long) => self.broken(Outcome::UpstreamError, &too_long.to_string()),
@@ -189,13 +181,6 @@ impl Live {
     }
 
     fn run(&mut self, run: Run) {
-        if let Some(accumulator) = self.accumulator.as_mut() {
-            events(&run.raw).for_each(|data| accumulator.push(&data));
-        }
-        if run.kind == Kind::Error {
-            // The provider says that the answer failed, whatever follows: passed on, never stored, not called complete.
-            (self.accumulator, self.failed) = (None, true);
-        }
         match run.kind {
             Kind::Usage if !self.course.usage_wanted => self.keep(&run.raw),
             Kind::Done => self.complete(run.raw, run.events, true),
@@ -205,16 +190,14 @@ impl Live {
 
     /// The provider's body ended by the rules of its protocol.
     fn ended(&mut self) {
-        let (last, rest) = self.splitter.finish();
-        if let Some(run) = last {
+        if let Some(run) = self.fold.finish() {
             self.run(run);
         }
         if !matches!(self.stage, Stage::Flowing) {
             return;
         }
-        drop(rest); // no reader of events would ever see it
-        if self.splitter.all_finished() {
-            self.complete(DONE, 1, false);
+        if self.fold.all_finished() {
+            self.complete(Bytes::from_static(self.course.api.last_event()), 1, false);
         } else {
             self.broken(Outcome::UpstreamError, "The provider ended its answer early.");
         }
@@ -228,23 +211,23 @@ impl Live {
             self.add(last, events);
         }
         let held = self.out.pop_back();
-        let usage = self.accumulator.as_ref().and_then(Accumulator::usage);
-        let answer = self.accumulator.take().and_then(|chunks| chunks.finish().ok());
+        let (usage, failed) = (self.fold.usage(), self.fold.failed());
+        let answer = self.fold.take_answer();
         let keys = self.exchange.keys().clone();
         let pipeline = self.course.pipeline.clone();
         let filling = self.course.filling.take().filter(|_| answer.is_some());
         let sample = self.exchange.sample.take().filter(|_| filling.is_some());
         self.exchange.cache.ttl_ms = filling.as_ref().map(Filling::ttl_ms);
         pipeline.count_tokens(usage, true);
-        let outcome = if self.failed { Outcome::UpstreamError } else { Outcome::Complete };
-        match self.attest(outcome, answer.as_ref()) {
+        let outcome = if failed { Outcome::UpstreamError } else { Outcome::Complete };
+        let reading = answer.map(Reading::of).unwrap_or_default();
+        match self.attest(outcome, &reading) {
             Ok(attested) => {
-                if let (Some(attested), Some(answer)) = (attested.as_ref(), answer) {
-                    let source = source(attested, &keys, Some(*answer.content_digest()));
-                    let judged = Judged::answer(answer);
-                    pipeline.compare(Some(attested), sample, judged.stored.as_ref());
-                    if let (Some(filling), Some(stored)) = (filling, judged.stored) {
-                        pipeline.fill(&keys, filling, stored, judged.semantic, source);
+                if let Some(attested) = attested.as_ref() {
+                    let source = source(attested, &keys, reading.digest);
+                    pipeline.compare(Some(attested), sample, reading.kept.as_ref());
+                    if let (Some(filling), Some(kept)) = (filling, reading.kept) {
+                        pipeline.fill(&keys, filling, kept, reading.semantic, source);
                     }
                 }
                 let held = held.map(|last| self.course.in_band.before(last, attested.as_ref()));
@@ -278,39 +261,37 @@ impl Live {
 
     fn broken(&mut self, outcome: Outcome, message: &str) {
         self.report(message, "upstream_error");
-        if let Err(fault) = self.attest(outcome, None) {
+        if let Err(fault) = self.attest(outcome, &Reading::default()) {
             tracing::error!(%fault, "a broken stream was not recorded");
         }
     }
 
     /// Queues an error event behind what was sent; no `[DONE]` follows it.
     fn report(&mut self, message: &str, code: &str) {
-        let body = ErrorBody { message, kind: "upstream_error", param: None, code: Some(code) };
-        self.add(body.to_event(), 1);
+        let failure =
+            Failure { status: 502, message, kind: "upstream_error", param: None, code: Some(code), request_id: None };
+        self.add(failure.event(self.course.api), 1);
         (self.upstream, self.digest) = (None, None);
         self.stage = Stage::Broken;
     }
 
-    fn attest(&mut self, outcome: Outcome, answer: Option<&Answer>) -> Result<Option<Attested>, Fault> {
-        let usage = match answer {
-            Some(answer) => answer.usage(),
-            None => self.accumulator.as_ref().and_then(Accumulator::usage),
-        };
+    fn attest(&mut self, outcome: Outcome, reading: &Reading) -> Result<Option<Attested>, Fault> {
+        let usage = reading.usage.or_else(|| self.fold.usage());
         let metrics = &self.course.pipeline.parts.metrics;
         let took = self.course.started.elapsed();
         metrics.upstream(self.course.provider.as_str(), self.exchange.ttfb.unwrap_or(took), took);
         if let Some((came, bytes)) = self.came.take() {
             self.exchange.upstream_body = Some(Forwarded { cm: came.finish(), bytes, changed: true });
         }
-        self.exchange.served = answer.map(|answer| answer.model().to_owned());
+        self.exchange.served.clone_from(&reading.served);
         let cm = self.sent.clone().finish();
         self.exchange.close(&Ending {
             status: 200,
             outcome,
             body: Sent::Hashed { cm, bytes: self.bytes, held: self.held.as_ref().map(|held| &*held.bytes) },
             chunks: self.chunks,
-            answer_digest: answer.map(|answer| *answer.content_digest()),
-            finish: answer.and_then(|answer| answer.finish_reasons().next().map(str::to_owned)),
+            answer_digest: reading.digest,
+            finish: reading.finish.clone(),
             usage: usage.map(|usage| usage_facts(usage, true)),
         })
     }
@@ -360,7 +341,7 @@ impl Drop for Live {
         if self.exchange.is_spent() || std::thread::panicking() {
             return;
         }
-        if let Err(fault) = self.attest(Outcome::ClientAbort, None) {
+        if let Err(fault) = self.attest(Outcome::ClientAbort, &Reading::default()) {
             tracing::error!(%fault, "an aborted stream was not recorded");
         }
     }

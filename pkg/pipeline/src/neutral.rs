@@ -29,7 +29,7 @@ const NEUTRAL_HEADERS: [&str; 18] = [
 const NEUTRAL_PREFIXES: [&str; 2] = ["x-stainless-", "sec-"];
 
 /// Headers of nearly every request that never reach the provider; a request with none but these needs no closer look.
-const UNSENT_HEADERS: [&str; 13] = [
+const UNSENT_HEADERS: [&str; 14] = [
     "accept-encoding",
     "authorization",
     "cache-control",
@@ -38,6 +38,7 @@ const UNSENT_HEADERS: [&str; 13] = [
     "host",
     "lineage-want",
     "te",
+    "x-api-key",
     "x-cache-mode",
     "x-cache-namespace",
     "x-cache-similarity-min",
@@ -46,11 +47,11 @@ const UNSENT_HEADERS: [&str; 13] = [
 ];
 
 /// Binds the request's digest to the headers that may change its answer (an organisation, a beta, a route of the
-/// provider's own), in the order of their names.
-pub(crate) fn bound(shape: [u8; 32], headers: &http::HeaderMap) -> [u8; 32] {
+/// provider's own), in the order of their names, and to the query of the URL.
+pub(crate) fn bound(shape: [u8; 32], headers: &http::HeaderMap, query: Option<&str>) -> [u8; 32] {
     let neutral =
         |name: &str| NEUTRAL_HEADERS.contains(&name) || NEUTRAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    if headers.keys().all(|name| neutral(name.as_str()) || UNSENT_HEADERS.contains(&name.as_str())) {
+    if query.is_none() && headers.keys().all(|name| neutral(name.as_str()) || UNSENT_HEADERS.contains(&name.as_str())) {
         return shape;
     }
     let forwarded = filter_request_headers(headers);
@@ -60,6 +61,8 @@ pub(crate) fn bound(shape: [u8; 32], headers: &http::HeaderMap) -> [u8; 32] {
         .filter(|(name, _)| !neutral(name.as_str()))
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
+    // No header has this name.
+    binding.extend(query.map(|query| ("?", query.as_bytes())));
     if binding.is_empty() {
         return shape;
     }
@@ -86,17 +89,20 @@ mod tests {
 
     #[test]
     fn headers_that_may_change_the_answer_are_bound_to_the_key() {
-        let plain = bound([1; 32], &headers(&[("host", "a"), ("user-agent", "b"), ("x-stainless-lang", "c")]));
+        let plain = bound([1; 32], &headers(&[("host", "a"), ("user-agent", "b"), ("x-stainless-lang", "c")]), None);
         assert_eq!(plain, [1; 32]);
-        let beta = bound([1; 32], &headers(&[("host", "a"), ("openai-beta", "x")]));
-        let other = bound([1; 32], &headers(&[("openai-beta", "y")]));
-        let unknown = bound([1; 32], &headers(&[("x-portkey", "x")]));
+        let beta = bound([1; 32], &headers(&[("host", "a"), ("openai-beta", "x")]), None);
+        let other = bound([1; 32], &headers(&[("openai-beta", "y")]), None);
+        let unknown = bound([1; 32], &headers(&[("x-portkey", "x")]), None);
         assert_ne!(beta, plain);
         assert_ne!(beta, other);
         assert_ne!(beta, unknown);
         assert_eq!(
             beta,
-            bound([1; 32], &headers(&[("openai-beta", "x"), ("traceparent", "t"), ("authorization", "k")]))
+            bound([1; 32], &headers(&[("openai-beta", "x"), ("traceparent", "t"), ("authorization", "k")]), None)
         );
+        let queried = bound([1; 32], &headers(&[]), Some("beta=true"));
+        assert_ne!(queried, plain);
+        assert_ne!(queried, bound([1; 32], &headers(&[]), Some("beta=false")));
     }
 }

@@ -14,24 +14,27 @@ use crate::sample::Sampler;
 use crate::tree::TreeView;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use signet_cache::{Cache, Keyring, Mode, NoticeStore, TenantKeys, Trust};
+use signet_dialect::Api;
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
 use signet_lineage::{CaptureStore, LimitFacts, Outcome, RecordStore};
-use signet_provider::{Auth, Fleet};
+use signet_provider::{Auth, Credential, Fleet};
 use signet_telemetry::{Metrics, Step};
-use signet_types::{Clock, ModelName, TenantId};
-use std::collections::HashMap;
+use signet_types::{Clock, ModelName, ProviderName, TenantId};
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Who a caller is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthMode {
     /// The provider has a key of ours: every caller is the one tenant `local`.
     Local,
-    /// The caller's own Authorization goes to the provider, and its keyed hash is the tenant.
+    /// The caller's own credential goes to the provider, and its keyed hash is the tenant.
     Passthrough,
     /// Everyone is the tenant `anonymous`.
     Open,
@@ -39,8 +42,8 @@ pub enum AuthMode {
 
 /// How a fault looks to a caller. Implemented at the HTTP edge, the only place that knows statuses.
 pub trait Faces: Send + Sync + 'static {
-    /// Status and body for a fault.
-    fn face(&self, fault: &Fault) -> Face;
+    /// Status and body for a fault, in the words of an API.
+    fn face(&self, fault: &Fault, api: Api, request_id: &str) -> Face;
 }
 
 /// A rendered fault.
@@ -48,7 +51,7 @@ pub trait Faces: Send + Sync + 'static {
 pub struct Face {
     /// HTTP status.
     pub status: u16,
-    /// OpenAI-shaped JSON.
+    /// JSON in the API's shape.
     pub body: Bytes,
     /// Whether a client library should try again, where that is known.
     pub should_retry: Option<bool>,
@@ -84,8 +87,8 @@ pub struct Settings {
     pub max_response_bytes: usize,
     /// How long a participant of a flight waits at most.
     pub wait_max: Duration,
-    /// Whether streams are asked for usage.
-    pub inject_usage: bool,
+    /// Providers whose streams are asked for usage only where the caller asks.
+    pub usage_unasked: Arc<HashSet<ProviderName>>,
     /// Configured models; none where every name goes to the first provider.
     pub models: Vec<String>,
     /// What a configured model allows, where that is less than all are.
@@ -246,22 +249,21 @@ impl Pipeline {
     /// The caller and its tenant's keys.
     pub(crate) async fn identify(&self, exchange: &mut Exchange, head: &Head) -> Result<Auth, Fault> {
         let started = Instant::now();
-        let (tenant, label, auth) = self.tenant(&head.headers)?;
+        let (tenant, label, auth) = self.tenant(head)?;
         let keys = self.parts.keys.current(tenant).await;
         exchange.identify(Identity { keys, auth: label });
         self.parts.metrics.step(Step::Identify, started.elapsed());
         Ok(auth)
     }
 
-    fn tenant(&self, headers: &HeaderMap) -> Result<(TenantId, &'static str, Auth), Fault> {
+    fn tenant(&self, head: &Head) -> Result<(TenantId, &'static str, Auth), Fault> {
         match self.parts.settings.auth {
             AuthMode::Local => Ok((self.local, "passthrough", Auth::Provider)),
             AuthMode::Open => Ok((self.anonymous, "open", Auth::Provider)),
             AuthMode::Passthrough => {
-                let value = headers.get(AUTHORIZATION).filter(|value| names_a_caller(value));
-                let value = value.ok_or(Fault::Unauthenticated)?;
-                let tenant = self.parts.keys.tenant_of("authorization", value.as_bytes());
-                Ok((tenant, "passthrough", Auth::Caller(value.clone())))
+                let own = credential(head).ok_or(Fault::Unauthenticated)?;
+                let tenant = self.parts.keys.tenant_of(own.name.as_str(), own.value.as_bytes());
+                Ok((tenant, "passthrough", Auth::Caller(own)))
             }
         }
     }
@@ -288,7 +290,7 @@ impl Pipeline {
         if exchange.is_spent() {
             return self.unrecorded(head, fault);
         }
-        let face = self.parts.faces.face(fault);
+        let face = self.parts.faces.face(fault, head.api, head.request_id.as_str());
         if let Fault::Internal(cause) = fault {
             tracing::error!(request_id = %head.request_id, %cause, "a request failed inside the gateway");
         }
@@ -326,14 +328,28 @@ impl Pipeline {
     }
 
     fn unrecorded(&self, head: &Head, fault: &Fault) -> Reply {
-        Reply::unrecorded(head, self.parts.faces.face(fault))
+        Reply::unrecorded(head, self.parts.faces.face(fault, head.api, head.request_id.as_str()))
+    }
+}
+
+/// The caller's own credential. One header is both what the tenant is made from and what is sent on: of two the one that
+/// callers of this API use.
+fn credential(head: &Head) -> Option<Credential> {
+    let from = |name: HeaderName| {
+        let value = head.headers.get(&name).filter(|value| names_a_caller(value))?;
+        Some(Credential { name, value: value.clone() })
+    };
+    if head.api.is_anthropic() {
+        from(X_API_KEY).or_else(|| from(AUTHORIZATION))
+    } else {
+        from(AUTHORIZATION).or_else(|| from(X_API_KEY))
     }
 }
 
 /// Whether there is more than a scheme: clients without a key send `Bearer ` and nothing behind it, and all of them would
 /// be one tenant.
-fn names_a_caller(authorization: &HeaderValue) -> bool {
-    let text = authorization.as_bytes().trim_ascii();
+fn names_a_caller(credential: &HeaderValue) -> bool {
+    let text = credential.as_bytes().trim_ascii();
     !text.is_empty() && !["bearer", "basic"].iter().any(|scheme| text.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 

@@ -7,11 +7,11 @@
 use crate::judge::Judge;
 use crate::recorder::Recorder;
 use signet_cache::{
-    Decision, Entry, Evidence, Finding, KEPT, Label, LabelRow, LabelStore, RouteId, State, StoreFault, Stored, Terms,
-    Tier, Trust, UNIT, Verdict, same_text,
+    Decision, Entry, Evidence, Finding, KEPT, Label, LabelRow, LabelStore, RouteId, State, StoreFault, Terms, Tier,
+    Trust, UNIT, Verdict, same_text,
 };
+use signet_dialect::Kept;
 use signet_lineage::{ControlValue, Draft, Kind};
-use signet_openai::Answer;
 use signet_telemetry::Metrics;
 use signet_types::{Clock, LineageId};
 use std::collections::BTreeMap;
@@ -146,8 +146,8 @@ impl Sampler {
     }
 
     /// Hands a sample over, with the fresh answer that the record `of` stands for.
-    pub(crate) fn compare(&self, of: LineageId, sample: Sample, fresh: &Answer) {
-        if let Some(fresh) = fresh.content() {
+    pub(crate) fn compare(&self, of: LineageId, sample: Sample, fresh: &Kept) {
+        if let Some(fresh) = fresh.text() {
             self.send(Job::Compare { of, sample, fresh });
         }
     }
@@ -216,8 +216,7 @@ impl Labeller {
 
     /// The label of a sample; none if its record cannot be written: what nobody can check later must not move a floor.
     async fn label(&self, of: LineageId, sample: &Sample, fresh: &str) -> Option<LabelRow> {
-        let Stored::Chat(stored) = &sample.candidate.body else { return None };
-        let stored = stored.content()?;
+        let stored = sample.candidate.body.text()?;
         let mut facts = vec![
             ("of", ControlValue::Text(of.to_string())),
             ("score_e6", ControlValue::Int(u64::from(sample.score_e6))),

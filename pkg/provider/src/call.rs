@@ -6,7 +6,7 @@ use crate::headers::RequestHeaders;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use signet_types::ProviderName;
 use std::fmt;
 use std::time::Duration;
@@ -17,8 +17,17 @@ use tokio::time::Instant;
 pub enum Auth {
     /// The provider's own key, or none if it has none.
     Provider,
-    /// The caller's own Authorization. For the one provider it was meant for, never another.
-    Caller(HeaderValue),
+    /// The caller's own. For the one provider it was meant for, never another.
+    Caller(Credential),
+}
+
+/// A credential as the caller sent it: it is sent on in the same header.
+#[derive(Clone)]
+pub struct Credential {
+    /// The header: `authorization`, `x-api-key`, ..
+    pub name: HeaderName,
+    /// Its value.
+    pub value: HeaderValue,
 }
 
 impl fmt::Debug for Auth {

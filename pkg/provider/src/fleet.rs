@@ -280,7 +280,7 @@ fn may_ask(authorization: &Auth, at: usize, target: &Target) -> bool {
 mod tests {
     use super::*;
     use crate::body::UpstreamBody;
-    use crate::call::Timings;
+    use crate::call::{Credential, Timings};
     use crate::error::{ClosedWhen, ConnectCause};
     use async_trait::async_trait;
     use http::{HeaderMap, HeaderValue, Version};
@@ -341,6 +341,10 @@ mod tests {
         Fleet::new(providers, routes).expect("a good configuration")
     }
 
+    fn own() -> Credential {
+        Credential { name: http::header::AUTHORIZATION, value: HeaderValue::from_static("Bearer mine") }
+    }
+
     fn ask(authorization: Auth) -> Ask {
         let path = PathAndQuery::from_static("/chat/completions");
         Ask { method: Method::POST, path, headers: RequestHeaders::default(), authorization, deadline: None }
@@ -383,7 +387,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_callers_credentials_never_reach_a_fallback() {
-        let mine = || Auth::Caller(HeaderValue::from_static("Bearer mine"));
+        let mine = || Auth::Caller(own());
         let (a, b) = (fake("a", Some(refused)), fake("b", None));
         let failed = send(&fleet(&[&a, &b]), mine()).await.expect_err("no fallback");
         assert_eq!((failed.error.class(), failed.attempts.len()), ("connect_refused", 1));
@@ -396,7 +400,7 @@ mod tests {
         let (a, b) = (fake("a", None), fake("b", None));
         let routes = vec![ModelRoute { name: model("m"), targets: vec![(provider("b"), model("x"))] }];
         let fleet = Fleet::new(vec![a.clone(), b.clone()], routes).expect("a good configuration");
-        let mine = Auth::Caller(HeaderValue::from_static("Bearer mine"));
+        let mine = Auth::Caller(own());
         let failed = send(&fleet, mine.clone()).await.expect_err("b is another origin");
         assert_eq!((failed.error.class(), failed.attempts.len()), ("no_credentials", 0));
         assert_eq!(fleet.models(&ask(mine), 100).await.len(), 1);

@@ -25,7 +25,7 @@ mod provider;
 mod socket;
 
 pub use body::{Gathered, UpstreamBody};
-pub use call::{Auth, Call, Provider, Reply, Timings};
+pub use call::{Auth, Call, Credential, Provider, Reply, Timings};
 pub use error::{ClosedWhen, ConnectCause, UpstreamError};
 pub use fleet::{Ask, Attempt, Attempts, Fleet, FleetError, ModelRoute, Refused, Route, Sent, Target, UnknownModel};
 pub use headers::{RequestHeaders, filter_request_headers, filter_response_headers};

@@ -186,13 +186,13 @@ impl HttpProvider {
 
     fn request_headers(&self, call: &Call) -> HeaderMap {
         let mut headers = call.headers.as_map().clone();
-        let authorization = match &call.authorization {
-            Auth::Provider => self.key.clone(),
-            Auth::Caller(value) => Some(value.clone()),
+        let credential = match &call.authorization {
+            Auth::Provider => self.key.clone().map(|key| (header::AUTHORIZATION, key)),
+            Auth::Caller(own) => Some((own.name.clone(), own.value.clone())),
         };
-        if let Some(mut value) = authorization {
+        if let Some((name, mut value)) = credential {
             value.set_sensitive(true); // HPACK never indexes it, Debug never shows it
-            headers.insert(header::AUTHORIZATION, value);
+            headers.insert(name, value);
         }
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));

@@ -20,9 +20,9 @@ use signet_redis::{Config as RedisConfig, RedisExactStore};
 use signet_spool::RecordLog;
 use signet_store::{Options as StoreOptions, PgVectorIndex, Stores};
 use signet_telemetry::Metrics;
-use signet_types::{Clock, ModelName};
+use signet_types::{Clock, ModelName, ProviderName};
 use signet_vector::{FlatIndex, StaticEncoder};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -307,7 +307,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         trusted_proxies: config.server.trusted_proxies.clone(),
         max_response_bytes: config.server.max_response_bytes,
         wait_max: config.providers.iter().map(|provider| provider.total_timeout).max().unwrap_or_default(),
-        inject_usage: config.providers.iter().all(|provider| provider.inject_usage),
+        usage_unasked: Arc::new(usage_unasked(config)),
         models: config.models.iter().map(|model| model.name.as_str().to_owned()).collect(),
         rules: rules(config),
         policy_generation: POLICY_GENERATION,
@@ -327,10 +327,15 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         questions: built.questions,
         captures: built.stores.captures,
         capture: built.capture,
-        faces: Arc::new(signet_http::OpenAiFaces),
+        faces: Arc::new(signet_http::ErrorFaces),
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),
     }))
+}
+
+fn usage_unasked(config: &Config) -> HashSet<ProviderName> {
+    let unasked = config.providers.iter().filter(|provider| !provider.inject_usage);
+    unasked.map(|provider| provider.name.clone()).collect()
 }
 
 fn limiter(config: &Config) -> Result<Option<Arc<IpLimiter>>> {

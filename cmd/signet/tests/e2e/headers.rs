@@ -43,6 +43,42 @@ fn the_callers_key_is_replaced_by_the_providers_and_what_is_ours_stays_here() {
 }
 
 #[test]
+fn in_passthrough_a_key_in_x_api_key_is_a_caller_and_is_sent_on_in_that_header_alone() {
+    let mock = mock();
+    let gateway = Setup::passthrough(&mock).start();
+    let as_ann = [("X-Api-Key", "sk-ann")];
+    gateway.chat(&chat("What is an otter?"), &as_ann).is(200, "MISS");
+    let seen = mock.requests().remove(0);
+    assert_eq!((seen.header("x-api-key"), seen.header("authorization")), (Some("sk-ann"), None));
+    gateway.chat(&chat("What is an otter?"), &as_ann).is(200, "EXACT");
+    gateway.chat(&chat("What is an otter?"), &[("X-Api-Key", "sk-bob")]).is(200, "MISS");
+    gateway
+        .chat(&chat("What is an otter?"), &[("X-Api-Key", "sk-bob"), ("Authorization", "Bearer sk-eve")])
+        .is(200, "MISS");
+    let seen = mock.requests().remove(2);
+    assert_eq!((seen.header("x-api-key"), seen.header("authorization")), (None, Some("Bearer sk-eve")));
+    gateway.chat(&chat("What is an otter?"), &[("X-Api-Key", " ")]).refusal(401);
+}
+
+#[test]
+fn the_query_of_the_url_reaches_the_provider_and_keeps_answers_apart() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let ask = |query: &str| {
+        let body = chat("What is a stoat?").to_string();
+        gateway.post(&format!("{CHAT}{query}"), &[("X-Cache-Mode", "exact")], body.as_bytes())
+    };
+    for (query, x_cache) in
+        [("", "MISS"), ("?", "EXACT"), ("?beta=true", "MISS"), ("?beta=false", "MISS"), ("?beta=true", "EXACT")]
+    {
+        ask(query).is(200, x_cache);
+    }
+    let seen: Vec<_> = mock.requests().into_iter().map(|seen| (seen.path, seen.query)).collect();
+    let at = |query: &str| (CHAT.to_owned(), query.to_owned());
+    assert_eq!(seen, [at(""), at("beta=true"), at("beta=false")]);
+}
+
+#[test]
 fn in_passthrough_the_callers_own_key_goes_to_the_provider() {
     let mock = MockUpstream::start(Config { api_key: Some("sk-ann".to_owned()), ..Config::default() }).expect("a port");
     let gateway = Setup::passthrough(&mock).start();

@@ -1,10 +1,11 @@
 //! What a provider may answer that must not pass for an answer.
 
 use crate::canned::Canned;
-use crate::gateway::{Gateway, Setup, chat, mock, streamed};
+use crate::gateway::{Gateway, Setup, chat, mock, streamed, with};
 use crate::keeper::Keeper;
 use crate::stack::free_address;
-use serde_json::Value;
+use serde_json::{Value, json};
+use signet_lineage::Opening;
 use signet_mock::{Behaviour, Config, MockUpstream};
 use std::process::Command;
 use tempfile::TempDir;
@@ -128,6 +129,57 @@ fn the_record_of_a_fallback_names_the_attempts_in_order_and_the_model_that_answe
     }
     drop(gateway.stop());
     Keeper::of(data.path()).accepts(data.path());
+}
+
+#[test]
+fn the_record_commits_to_the_body_that_the_provider_who_answered_was_sent() {
+    let mock = mock();
+    let gateway = Setup::on(&mock)
+        .set("provider.1.name", "gone")
+        .set("provider.1.base_url", &format!("http://{}/v1", free_address()))
+        .set("provider.1.api_key_env", "MOCK_KEY")
+        .set("model.0.name", "m")
+        .set("model.0.targets.0.provider", "gone")
+        .set("model.0.targets.0.model", "first")
+        .set("model.0.targets.1.provider", "mock")
+        .set("model.0.targets.1.model", "second")
+        .start();
+    for (call, request) in [chat("What is a rail?"), streamed("What is a crake?")].iter().enumerate() {
+        let answer = gateway.chat(request, &[]);
+        answer.is(200, "MISS");
+        let sent = mock.requests().remove(call).body;
+        assert!(sent.windows(8).any(|part| part == b"\"second\""), "{}", String::from_utf8_lossy(&sent));
+        let forwarded = gateway.record(&answer.id())["predicate"]["request"]["forwarded"].take();
+        let opening: Opening = answer.need("lineage-opening").parse().expect("an opening");
+        let committed = opening.commitment_key("forwarded").commit(&sent);
+        let hex: String = committed.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        assert_eq!((&forwarded["changed"], &forwarded["cm"]), (&Value::from(true), &Value::from(hex)));
+    }
+}
+
+#[test]
+fn usage_is_asked_for_where_the_provider_takes_it_whatever_another_one_takes() {
+    let (plain, asked) = (mock(), mock());
+    let gateway = Setup::on(&plain)
+        .set("provider.0.inject_usage", "false")
+        .set("provider.1.name", "second")
+        .set("provider.1.base_url", &asked.base_url())
+        .set("provider.1.api_key_env", "MOCK_KEY")
+        .set("model.0.name", "m")
+        .set("model.0.targets.0.provider", "mock")
+        .set("model.0.targets.0.model", "m")
+        .set("model.1.name", "n")
+        .set("model.1.targets.0.provider", "second")
+        .set("model.1.targets.0.model", "m")
+        .start();
+    for (model, mock, told) in [("m", &plain, false), ("n", &asked, true)] {
+        let answer = gateway.chat(&with(streamed("What is a rail?"), json!({"model": model})), &[]);
+        answer.is(200, "MISS");
+        assert!(!answer.text().contains("\"usage\":{"), "the caller did not ask: {}", answer.text());
+        let sent = String::from_utf8(mock.requests().remove(0).body.to_vec()).expect("text");
+        assert_eq!(sent.contains("include_usage"), told, "{sent}");
+        assert_eq!(gateway.record(&answer.id())["predicate"]["usage"].is_object(), told);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
-use signet_http::{App, OpenAiFaces};
+use signet_http::{App, ErrorFaces};
 use signet_lineage::{
     CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
 };
@@ -195,7 +195,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             trusted_proxies: Vec::new(),
             max_response_bytes: 1 << 20,
             wait_max: hour,
-            inject_usage: true,
+            usage_unasked: Arc::default(),
             models: Vec::new(),
             rules: std::collections::HashMap::new(),
             policy_generation: 1,
@@ -213,7 +213,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         questions: None,
         captures: Arc::new(NoRows),
         capture: None,
-        faces: Arc::new(OpenAiFaces),
+        faces: Arc::new(ErrorFaces),
         clock,
         metrics,
     })

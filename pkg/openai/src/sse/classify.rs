@@ -36,42 +36,38 @@ static NEEDLES: LazyLock<Needles> = LazyLock::new(|| Needles {
     choices: Finder::new(b"\"choices\""),
 });
 
+/// Tells what events are, each API by its own rules.
+pub trait Classify {
+    /// What the event is; none if it carries no data. `raw` is one complete event.
+    fn classify(&mut self, raw: &[u8]) -> Option<Kind>;
+
+    /// Whether the answer is whole: from here on a clean end of the stream is a complete answer.
+    fn all_finished(&self) -> bool;
+}
+
+/// The events of a chat stream.
 #[derive(Debug)]
-pub(super) struct Classifier {
+pub struct ChatEvents {
     choices: usize,
     finished: BTreeSet<u64>,
     first: bool,
 }
 
-impl Classifier {
-    pub(super) fn new(n: u32) -> Self {
-        Self { choices: n as usize, finished: BTreeSet::new(), first: true }
+impl Classify for ChatEvents {
+    fn classify(&mut self, raw: &[u8]) -> Option<Kind> {
+        let (name, data) = name_and_data(raw, std::mem::take(&mut self.first))?;
+        Some(if name == b"error" { Kind::Error } else { self.of_data(&data) })
     }
 
-    pub(super) fn all_finished(&self) -> bool {
+    fn all_finished(&self) -> bool {
         self.finished.len() >= self.choices
     }
+}
 
-    /// What the event is; none if it carries no data.
-    pub(super) fn classify(&mut self, raw: &[u8]) -> Option<Kind> {
-        let bom = std::mem::take(&mut self.first) && raw.starts_with(BOM);
-        let raw = if bom { &raw[BOM.len()..] } else { raw };
-        let (mut data, mut failure): (Option<Cow<'_, [u8]>>, bool) = (None, false);
-        for line in lines(raw) {
-            match field(line) {
-                (b"data", value) => match &mut data {
-                    None => data = Some(Cow::Borrowed(value)),
-                    Some(data) => {
-                        data.to_mut().push(b'\n');
-                        data.to_mut().extend_from_slice(value);
-                    }
-                },
-                (b"event", value) => failure = value == b"error",
-                _ => {}
-            }
-        }
-        let data = data?;
-        Some(if failure { Kind::Error } else { self.of_data(&data) })
+impl ChatEvents {
+    /// For a stream of `n` choices.
+    pub fn new(n: u32) -> Self {
+        Self { choices: n as usize, finished: BTreeSet::new(), first: true }
     }
 
     fn of_data(&mut self, data: &[u8]) -> Kind {
@@ -94,6 +90,27 @@ impl Classifier {
         self.finished.extend(ended.map(|choice| choice.get("index").and_then(Json::as_u64).unwrap_or(0)));
         if !before && self.all_finished() { Kind::Finished } else { Kind::Ordinary }
     }
+}
+
+/// A complete event's name, empty where it has none, and its data lines joined by LF; none if it carries no data. Only the
+/// `first` of a stream may begin with a byte order mark.
+pub fn name_and_data(raw: &[u8], first: bool) -> Option<(&[u8], Cow<'_, [u8]>)> {
+    let raw = raw.strip_prefix(BOM).filter(|_| first).unwrap_or(raw);
+    let (mut name, mut data): (&[u8], Option<Cow<'_, [u8]>>) = (b"", None);
+    for line in lines(raw) {
+        match field(line) {
+            (b"data", value) => match &mut data {
+                None => data = Some(Cow::Borrowed(value)),
+                Some(data) => {
+                    data.to_mut().push(b'\n');
+                    data.to_mut().extend_from_slice(value);
+                }
+            },
+            (b"event", value) => name = value,
+            _ => {}
+        }
+    }
+    Some((name, data?))
 }
 
 /// Whether a chunk reports a failure instead of a part of an answer.

@@ -1,7 +1,7 @@
 //! Passing a stream on while knowing what is in it.
 
 use super::TooLong;
-use super::classify::{Classifier, Kind};
+use super::classify::{ChatEvents, Classify, Kind};
 use super::frame::Frames;
 use bytes::Bytes;
 
@@ -18,17 +18,24 @@ pub struct Run {
 
 /// Bytes in any pieces, runs of events out. Concatenated, the runs and the unfinished rest are the bytes that came in.
 #[derive(Debug)]
-pub struct Splitter {
+pub struct Splitter<C = ChatEvents> {
     frames: Frames,
-    classifier: Classifier,
+    classifier: C,
     /// The special event behind a run that has just been returned: its length and kind.
     next: Option<(usize, Kind)>,
 }
 
 impl Splitter {
-    /// A splitter for a stream of `n` choices that refuses events of more than `max_event_bytes`.
+    /// A splitter for a chat stream of `n` choices that refuses events of more than `max_event_bytes`.
     pub fn new(max_event_bytes: usize, n: u32) -> Self {
-        Self { frames: Frames::new(max_event_bytes), classifier: Classifier::new(n), next: None }
+        Self::with(max_event_bytes, ChatEvents::new(n))
+    }
+}
+
+impl<C: Classify> Splitter<C> {
+    /// A splitter for a stream whose events `classifier` knows.
+    pub fn with(max_event_bytes: usize, classifier: C) -> Self {
+        Self { frames: Frames::new(max_event_bytes), classifier, next: None }
     }
 
     /// Takes what arrived; then call [`Self::next_run`] until there is none.

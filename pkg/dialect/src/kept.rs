@@ -1,0 +1,129 @@
+//! An answer as it is kept: in the provider's API, in the one form that serves every way of asking for it.
+
+use bytes::Bytes;
+use signet_openai::{Answer, Layer, NotStorable, Usage};
+use std::fmt::Display;
+
+/// A kept answer.
+#[derive(Debug, Clone)]
+pub enum Kept {
+    /// A chat completion, which serves JSON and event streams.
+    Chat(Answer),
+    /// A JSON body that is served as it is (embeddings).
+    Json(Bytes),
+}
+
+/// The first byte of the stored form. Never given anew: stores outlive releases.
+const CHAT: u8 = 0;
+const JSON: u8 = 1;
+
+impl Kept {
+    /// Which of the stored forms [`Self::encode`] makes.
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Chat(_) => CHAT,
+            Self::Json(_) => JSON,
+        }
+    }
+
+    /// Whether this version makes stored forms of this kind.
+    pub const fn is_kind(kind: u8) -> bool {
+        matches!(kind, CHAT | JSON)
+    }
+
+    /// The stored form, without its kind.
+    pub fn encode(&self) -> Box<[u8]> {
+        match self {
+            Self::Chat(answer) => answer.encode(),
+            Self::Json(body) => Box::from(&body[..]),
+        }
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// The kind is of another version, or `stored` was not made by [`Self::encode`] of this one.
+    pub fn decode(kind: u8, stored: &[u8]) -> Result<Self, NotStorable> {
+        match kind {
+            CHAT => Answer::decode(stored).map(Self::Chat),
+            JSON => Ok(Self::Json(Bytes::copy_from_slice(stored))),
+            _ => Err(NotStorable::Version),
+        }
+    }
+
+    /// Bytes of memory it takes beside itself.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Chat(answer) => answer.weight(),
+            Self::Json(body) => body.len(),
+        }
+    }
+
+    /// The whole body. `unique` makes the answer's id; `created` is in seconds since the Unix epoch.
+    pub fn to_json(&self, unique: impl Display, created: u64) -> Bytes {
+        match self {
+            Self::Chat(answer) => answer.to_json(&format!("chatcmpl-{unique}"), created),
+            Self::Json(body) => body.clone(),
+        }
+    }
+
+    /// The whole event stream, its last event included; the usage only for a caller who asked for it.
+    pub fn to_sse(&self, unique: impl Display, created: u64, include_usage: bool) -> Bytes {
+        match self {
+            Self::Chat(answer) => answer.to_sse(&format!("chatcmpl-{unique}"), created, include_usage),
+            Self::Json(body) => body.clone(),
+        }
+    }
+
+    /// What it cost.
+    pub fn usage(&self) -> Option<Usage> {
+        match self {
+            Self::Chat(answer) => answer.usage(),
+            Self::Json(_) => None,
+        }
+    }
+
+    /// Why it ended, in the provider's word.
+    pub fn finish(&self) -> Option<&str> {
+        match self {
+            Self::Chat(answer) => answer.finish_reasons().next(),
+            Self::Json(_) => None,
+        }
+    }
+
+    /// SHA-256 of what it says; none for a body that is served as it is, whose commitment says as much.
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Chat(answer) => Some(*answer.content_digest()),
+            Self::Json(_) => None,
+        }
+    }
+
+    /// The model that gave it, if it is told.
+    pub fn model(&self) -> Option<&str> {
+        match self {
+            Self::Chat(answer) => Some(answer.model()).filter(|model| !model.is_empty()),
+            Self::Json(_) => None,
+        }
+    }
+
+    /// What it says in words, where that can be compared with another answer.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Self::Chat(answer) => answer.content(),
+            Self::Json(_) => None,
+        }
+    }
+
+    /// Whether `layer` may keep it.
+    ///
+    /// # Errors
+    /// Why not, as a short constant for records and metrics.
+    pub fn storable(&self, layer: Layer) -> Result<(), &'static str> {
+        match self {
+            Self::Chat(answer) => answer.storable(layer),
+            Self::Json(_) if layer == Layer::Exact => Ok(()),
+            Self::Json(_) => Err("operation"),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A caller's request, whichever API it speaks.
+
+use crate::{Api, Form, Refusal};
+use bytes::Bytes;
+use signet_openai::{ChatRequest, EmbeddingsRequest};
+
+/// A request that is understood, with the caller's bytes.
+#[derive(Debug, Clone)]
+pub enum Request {
+    /// To `/v1/chat/completions`.
+    Chat(ChatRequest),
+    /// To `/v1/embeddings`.
+    Embeddings(EmbeddingsRequest),
+}
+
+impl Request {
+    /// Reads a body in one pass.
+    ///
+    /// # Errors
+    /// It is not a request of this API; the text is meant for the caller.
+    pub fn parse(api: Api, body: &Bytes) -> Result<Self, Refusal> {
+        match api {
+            Api::Chat => ChatRequest::parse(body).map(Self::Chat),
+            Api::Embeddings => EmbeddingsRequest::parse(body).map(Self::Embeddings),
+            Api::Completions | Api::Responses | Api::Models | Api::Messages | Api::CountTokens => {
+                let message = format!("The gateway does not answer {} requests yet.", api.name());
+                Err(Refusal { message, param: None, code: Some("unsupported_api") })
+            }
+        }
+    }
+
+    /// The API it speaks.
+    pub const fn api(&self) -> Api {
+        match self {
+            Self::Chat(_) => Api::Chat,
+            Self::Embeddings(_) => Api::Embeddings,
+        }
+    }
+
+    /// The form that its answer has.
+    pub fn form(&self) -> Form {
+        let parts = match self {
+            Self::Chat(request) => request.n() as usize,
+            Self::Embeddings(request) => request.inputs(),
+        };
+        Form { api: self.api(), parts }
+    }
+
+    /// The bytes as the caller sent them.
+    pub fn body(&self) -> &Bytes {
+        match self {
+            Self::Chat(request) => request.body(),
+            Self::Embeddings(request) => request.body(),
+        }
+    }
+
+    /// The model as asked.
+    pub fn model(&self) -> &str {
+        match self {
+            Self::Chat(request) => request.model(),
+            Self::Embeddings(request) => request.model(),
+        }
+    }
+
+    /// Whether an event stream is wanted.
+    pub fn stream(&self) -> bool {
+        match self {
+            Self::Chat(request) => request.stream(),
+            Self::Embeddings(_) => false,
+        }
+    }
+
+    /// Whether the caller asked for the usage within its stream. Where an API always tells it, it is asked for.
+    pub fn include_usage(&self) -> bool {
+        match self {
+            Self::Chat(request) => request.include_usage(),
+            Self::Embeddings(_) => true,
+        }
+    }
+
+    /// Canonical digest of everything that decides the answer but [`Self::last_text`].
+    pub fn shape(&self) -> &[u8; 32] {
+        match self {
+            Self::Chat(request) => request.shape(),
+            Self::Embeddings(request) => request.shape(),
+        }
+    }
+
+    /// The last user text, byte-exact; empty where all of the request is in its shape.
+    pub fn last_text(&self) -> &str {
+        match self {
+            Self::Chat(request) => request.last_text(),
+            Self::Embeddings(_) => "",
+        }
+    }
+
+    /// The text to compare with similar ones.
+    ///
+    /// # Errors
+    /// Why this request is only for the exact cache, as a short constant for records and metrics.
+    pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
+        match self {
+            Self::Chat(request) => request.semantic_candidate(),
+            Self::Embeddings(_) => Err("operation"),
+        }
+    }
+
+    /// The body to send upstream: the caller's bytes with another `model`, and asking for usage within a stream where
+    /// `ask_usage`. If nothing changes it is the same buffer.
+    pub fn with(&self, model: Option<&str>, ask_usage: bool) -> Bytes {
+        match self {
+            Self::Chat(request) => request.with(model, ask_usage),
+            Self::Embeddings(request) => request.with(model),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A stored answer, served.
+
+use crate::exchange::{Ending, Exchange, Sent};
+use crate::fault::Fault;
+use crate::head::Head;
+use crate::landing;
+use crate::pipeline::Pipeline;
+use crate::reply::{self, Hit, Reply, ReplyBody};
+use crate::serve::Plan;
+use bytes::Bytes;
+use signet_cache::{Decision, Entry};
+use signet_dialect::Kept;
+use signet_lineage::{Outcome, Relation};
+use signet_types::EntryId;
+
+impl Pipeline {
+    /// Serves a stored answer: record first, then all bytes at once.
+    pub(crate) fn replay(
+        &self,
+        exchange: &mut Exchange,
+        head: &Head,
+        entry: &Entry,
+        decision: Option<&Decision>,
+        plan: &Plan,
+    ) -> Result<Reply, Fault> {
+        let now_ms = self.parts.clock.now_ms();
+        let hit = Hit {
+            detail: decision.map_or("exact", |decision| decision.tier.unwrap_or("vector")),
+            similarity: decision.map_or(1.0, |decision| decision.similarity.unwrap_or_default()),
+            source: entry.source.id,
+            age_ms: now_ms.saturating_sub(entry.created_ms),
+            ttl_ms: entry.expires_ms.saturating_sub(now_ms),
+        };
+        (exchange.x_cache, exchange.cache.decision) =
+            if decision.is_some() { ("SEMANTIC", "hit_semantic") } else { ("EXACT", "hit_exact") };
+        exchange.cache.tier = Some(hit.detail);
+        (exchange.cache.age_ms, exchange.cache.ttl_ms) = (Some(hit.age_ms), Some(hit.ttl_ms));
+        exchange.parents.push(landing::parent(&entry.source, Relation::CacheSource));
+        let bytes = rendered(exchange.stream, &entry.body, now_ms, plan.request.include_usage());
+        let mut headers = http::HeaderMap::with_capacity(24);
+        reply::common(&mut headers, exchange, head.request_id.as_str(), exchange.stream);
+        reply::hit(&mut headers, &hit);
+        let (stream, usage) = (exchange.stream, entry.body.usage());
+        self.count_tokens(usage, false);
+        let attested = exchange.close(&Ending {
+            status: 200,
+            outcome: Outcome::Complete,
+            body: Sent::Whole(&bytes),
+            chunks: 0,
+            answer_digest: entry.body.digest(),
+            finish: entry.body.finish().map(str::to_owned),
+            usage: usage.map(|usage| landing::usage_facts(usage, false)),
+        })?;
+        reply::receipt(&mut headers, attested.as_ref());
+        if stream {
+            return Ok(reply::replayed(headers, (bytes, plan.controls.in_band), head, attested.as_ref()));
+        }
+        reply::fixed(&mut headers, http::header::CONTENT_TYPE, "application/json");
+        Ok(Reply { status: 200, headers, body: ReplyBody::Whole(bytes) })
+    }
+}
+
+/// The answer as this caller asked for it, under an id and a time of its own.
+pub(crate) fn rendered(stream: bool, answer: &Kept, now_ms: u64, include_usage: bool) -> Bytes {
+    let unique = EntryId::generate(now_ms).as_uuid().simple().to_string();
+    if stream { answer.to_sse(unique, now_ms / 1000, include_usage) } else { answer.to_json(unique, now_ms / 1000) }
+}
