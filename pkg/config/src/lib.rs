@@ -13,6 +13,7 @@ mod load;
 mod problem;
 mod reader;
 mod section;
+mod server;
 mod settings;
 mod tree;
 mod upstream;
@@ -24,7 +25,7 @@ pub use load::Overrides;
 pub use problem::{Problem, Problems};
 pub use settings::{
     Admin, AnchorPlace, Auth, AuthMode, Backend, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull,
-    Provider, ProviderKind, Questions, Semantic, SemanticMode, Server, Store, StoreLocation, Target,
+    Provider, ProviderKind, Questions, Semantic, SemanticMode, Server, SlowCallers, Store, StoreLocation, Target,
 };
 
 /// The complete configuration file with every setting commented out. With the settings' comment signs removed it means

@@ -4,6 +4,7 @@ use crate::env::Env;
 use crate::problem::{Problem, Problems};
 use crate::reader::Reader;
 use crate::section::Section;
+use crate::server::server;
 use crate::settings::{
     Admin, AnchorPlace, Auth, AuthMode, Backend, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull,
     Provider, Questions, Semantic, SemanticMode, Server, Store, StoreLocation,
@@ -25,10 +26,11 @@ const DATA_VARIABLE: &str = "SIGNET_DATA";
 const ADMIN_VARIABLE: &str = "SIGNET_ADMIN_TOKEN";
 const DEFAULT_DATA: &str = "./signet-data";
 
-const DAY_S: u64 = 86_400;
+pub(crate) const DAY_S: u64 = 86_400;
+pub(crate) const DAY_MS: u64 = 1_000 * DAY_S;
 const YEAR_S: u64 = 366 * DAY_S;
 const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
+pub(crate) const GIB: u64 = 1 << 30;
 /// The widest bound for sizes on disk and in memory.
 const PIB: u64 = 1 << 50;
 /// Similarity that the embedded encoder was measured to need.
@@ -153,30 +155,21 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     })
 }
 
-fn seconds(section: &mut Section<'_>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> Duration {
+pub(crate) fn seconds(
+    section: &mut Section<'_>,
+    key: &str,
+    default: u64,
+    range: std::ops::RangeInclusive<u64>,
+) -> Duration {
     Duration::from_secs(section.number(key, default, range))
 }
 
-fn size(section: &mut Section<'_>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> usize {
+pub(crate) fn size(section: &mut Section<'_>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> usize {
     usize::try_from(section.number(key, default, range)).unwrap_or(usize::MAX)
 }
 
-fn listen(section: &mut Section<'_>, default: &str) -> SocketAddr {
+pub(crate) fn listen(section: &mut Section<'_>, default: &str) -> SocketAddr {
     section.parsed("listen", default, "an address and port, such as 127.0.0.1:8080 or [::]:8080")
-}
-
-fn server(mut section: Section<'_>) -> Server {
-    let server = Server {
-        listen: listen(&mut section, "127.0.0.1:8080"),
-        trusted_proxies: section.parsed_list("trusted_proxies", "a list of blocks, such as 10.0.0.0/8"),
-        max_body_bytes: size(&mut section, "max_body_bytes", 33_554_432, 1..=GIB),
-        max_response_bytes: size(&mut section, "max_response_bytes", 67_108_864, 1..=GIB),
-        max_connections: size(&mut section, "max_connections", 10_000, 1..=1_000_000),
-        shutdown_grace: seconds(&mut section, "shutdown_grace_s", 30, 0..=DAY_S),
-        lock_wait: seconds(&mut section, "lock_wait_s", 30, 0..=DAY_S),
-    };
-    section.end();
-    server
 }
 
 fn admin(mut section: Section<'_>, callers: SocketAddr) -> Admin {

@@ -72,10 +72,27 @@ pub struct Server {
     pub max_response_bytes: usize,
     /// Callers' connections at a time.
     pub max_connections: usize,
+    /// How long slow callers are borne with.
+    pub slow: SlowCallers,
     /// How long a shutdown waits for answers in flight.
     pub shutdown_grace: Duration,
     /// How long a start waits for the data folder of a dying predecessor.
     pub lock_wait: Duration,
+}
+
+/// How long slow callers are borne with, on both listeners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlowCallers {
+    /// From the first byte of a head to its last.
+    pub head: Duration,
+    /// A connection without a request.
+    pub idle: Duration,
+    /// Silence within a body, and a body in all beyond the time that its bytes have at `body_rate_min`.
+    pub body: Duration,
+    /// Bytes a second; 0: any.
+    pub body_rate_min: u64,
+    /// How long a caller may take nothing of its answer.
+    pub write: Duration,
 }
 
 /// `[admin]`

@@ -1,6 +1,6 @@
 //! `[[provider]]` and `[[model]]`.
 
-use crate::load::{FALSE_SHARES, SEMANTIC_MODES};
+use crate::load::{DAY_MS, FALSE_SHARES, SEMANTIC_MODES};
 use crate::section::{LATER, Section};
 use crate::settings::{Lineage, Model, Provider, ProviderKind, Semantic, SemanticMode, Target};
 use crate::tree::{Leaf, Source};
@@ -14,7 +14,6 @@ const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
 /// The variable of OpenAI's own key. It alone may be unset; callers' own keys are then passed on.
 const USUAL_KEY: &str = "OPENAI_API_KEY";
 const USUAL_URL: &str = "OPENAI_BASE_URL";
-const DAY_MS: u64 = 86_400_000;
 
 /// The providers; without any, the usual variables of OpenAI's SDKs make one.
 pub(crate) fn providers(root: &mut Section<'_>) -> Vec<Provider> {

@@ -3,6 +3,7 @@
 use crate::body::{Edge, Inbound};
 use crate::faces::ErrorFaces;
 use crate::health::Health;
+use crate::pace::Patience;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, Request, State};
@@ -37,6 +38,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     /// Largest request body in bytes.
     pub max_body_bytes: u64,
+    /// How long slow callers are borne with.
+    pub patience: Patience,
 }
 
 const LINEAGE_ID: HeaderName = HeaderName::from_static("lineage-id");
@@ -155,7 +158,7 @@ fn take_apart(app: &App, peer: SocketAddr, request: Request) -> (Head, Inbound) 
         received: Instant::now(),
         takes_trailers,
     };
-    let body = Inbound::new(&head.headers, body, app.max_body_bytes);
+    let body = Inbound::new(&head.headers, body, app.max_body_bytes, app.patience);
     (head, body)
 }
 

@@ -1,5 +1,6 @@
 //! Bodies, in and out.
 
+use crate::pace::Patience;
 use axum::body::Body as AxumBody;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -12,12 +13,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long and how much of an unwanted body is read and thrown away, so that its sender sees the answer and not a reset.
 const DRAIN_FOR: Duration = Duration::from_secs(3);
-/// A sender that is silent for this long inside its own body holds a connection for no good.
-const IDLE: Duration = Duration::from_secs(30);
 const DRAIN_BYTES: u64 = 256 << 20;
 
 /// A request's body. One that no step has read when the answer is there is thrown away behind it: many clients look for
@@ -28,13 +27,14 @@ pub(crate) struct Inbound {
     /// The sender waits for `100 Continue`, so it has sent nothing yet.
     waits: bool,
     limit: u64,
+    patience: Patience,
 }
 
 impl Inbound {
     /// The body behind a head; at most `limit` bytes of it are taken.
-    pub(crate) fn new(headers: &HeaderMap, body: AxumBody, limit: u64) -> Self {
+    pub(crate) fn new(headers: &HeaderMap, body: AxumBody, limit: u64, patience: Patience) -> Self {
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        Self { body: Some(body), length, waits: headers.contains_key(EXPECT), limit }
+        Self { body: Some(body), length, waits: headers.contains_key(EXPECT), limit, patience }
     }
 
     /// Reads it whole, copied to its exact size.
@@ -46,7 +46,7 @@ impl Inbound {
             }
             return Err(BodyFault::TooLarge(self.limit));
         }
-        collect(body, self.length, self.limit).await
+        collect(body, self.length, self.limit, &self.patience).await
     }
 }
 
@@ -59,10 +59,21 @@ impl Drop for Inbound {
     }
 }
 
-async fn collect(mut body: AxumBody, announced: Option<u64>, limit: u64) -> Result<Bytes, BodyFault> {
+/// A sender that is silent, or much slower than any network, holds a connection for no good.
+async fn collect(
+    mut body: AxumBody,
+    announced: Option<u64>,
+    limit: u64,
+    patience: &Patience,
+) -> Result<Bytes, BodyFault> {
     let expected = usize::try_from(announced.unwrap_or(0).min(1 << 20)).unwrap_or(0);
     let mut whole = BytesMut::with_capacity(expected);
-    while let Some(frame) = timeout(IDLE, body.frame()).await.map_err(|_| BodyFault::Silent(IDLE))? {
+    let started = Instant::now();
+    let next = async |body: &mut AxumBody, received: usize| {
+        let wait = patience.for_body(started.elapsed(), received as u64);
+        timeout(wait, body.frame()).await.map_err(|_| BodyFault::Silent(started.elapsed()))
+    };
+    while let Some(frame) = next(&mut body, whole.len()).await? {
         let Ok(data) = frame.map_err(|error| blame(&error))?.into_data() else { continue };
         if (whole.len() + data.len()) as u64 > limit {
             drop(whole);

@@ -6,6 +6,7 @@ mod audit;
 mod body;
 mod faces;
 mod health;
+mod pace;
 mod server;
 mod tree;
 
@@ -13,4 +14,5 @@ pub use admin::{AdminConfig, admin_router};
 pub use app::{App, crowded_router, router};
 pub use faces::ErrorFaces;
 pub use health::Health;
-pub use server::{Lane, Room, bind, serve};
+pub use pace::Patience;
+pub use server::{Lane, Room, Serving, bind, serve};

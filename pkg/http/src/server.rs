@@ -7,31 +7,39 @@
 //! `axum::serve` is not used: it has no limit on how long a head may take to arrive, and detecting HTTP/2 on every
 //! plain-text connection costs a few microseconds a request.
 
+use crate::pace::{Paced, Patience, Talk};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::response::Response;
+use http::header::CONNECTION;
+use http::{HeaderValue, StatusCode};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
-use signet_telemetry::Metrics;
+use signet_telemetry::{Gauge, Metrics};
 use socket2::{Domain, Protocol, Socket, Type};
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use tower::Layer;
-use tower::util::MapRequestLayer;
+use tower::ServiceExt;
 
-/// A head must have arrived within this time, idle keep-alive connections included.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// Bytes of a head.
 const HEAD_MAX: usize = 64 << 10;
 const BACKLOG: i32 = 1024;
 /// Connections beyond the bound that are told so at a time; more are closed without a word.
 const REFUSED_MAX: usize = 256;
+/// How long one of those may take to ask.
+const REFUSED_IDLE: Duration = Duration::from_secs(5);
 /// After a failed accept, most often for want of file descriptors, a short rest spares a busy loop.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
@@ -67,25 +75,30 @@ impl Lane {
 pub struct Room {
     connections: usize,
     refusing: Router,
-    metrics: Arc<Metrics>,
     refused: Arc<AtomicUsize>,
 }
 
 impl Room {
     /// Room for so many; `refusing` answers one request of each further one, which then ends.
-    pub fn new(connections: usize, refusing: Router, metrics: Arc<Metrics>) -> Self {
-        Self { connections, refusing, metrics, refused: Arc::default() }
+    pub fn new(connections: usize, refusing: Router) -> Self {
+        Self { connections, refusing, refused: Arc::default() }
     }
 }
 
+/// How a listener serves.
+pub struct Serving {
+    /// Where its connections go; at least one.
+    pub lanes: Vec<Lane>,
+    /// A bound on them; none: no bound.
+    pub room: Option<Room>,
+    /// How long slow callers are borne with.
+    pub patience: Patience,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+}
+
 /// Serves until `stop`, then lets open exchanges end; returns when the last one has, or `grace` is over.
-pub async fn serve(
-    listener: TcpListener,
-    lanes: Vec<Lane>,
-    room: Option<Room>,
-    stop: CancellationToken,
-    grace: Duration,
-) {
+pub async fn serve(listener: TcpListener, serving: Serving, stop: CancellationToken, grace: Duration) {
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -93,7 +106,7 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => hand_over(&lanes, room.as_ref(), &graceful, stream, peer),
+            Ok((stream, peer)) => hand_over(&serving, &graceful, stream, peer),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_REST).await;
@@ -106,17 +119,18 @@ pub async fn serve(
     }
 }
 
-fn hand_over(lanes: &[Lane], room: Option<&Room>, graceful: &GracefulShutdown, stream: TcpStream, peer: SocketAddr) {
+fn hand_over(serving: &Serving, graceful: &GracefulShutdown, stream: TcpStream, peer: SocketAddr) {
+    let (lanes, gauge) = (&serving.lanes, serving.metrics.connections());
     let lane = lanes.iter().min_by_key(|lane| lane.open.load(Ordering::Relaxed)).expect("a server has a lane");
     let open: usize = lanes.iter().map(|lane| lane.open.load(Ordering::Relaxed)).sum();
-    let (router, manners, open) = match room.filter(|room| open >= room.connections) {
-        None => (&lane.router, SERVED, Open::one_more(&lane.open)),
+    let (router, keep_alive, open) = match serving.room.as_ref().filter(|room| open >= room.connections) {
+        None => (&lane.router, true, Open::one_more(&lane.open, gauge)),
         Some(room) => {
-            room.metrics.limited("connections");
+            serving.metrics.limited("connections");
             if room.refused.load(Ordering::Relaxed) >= REFUSED_MAX {
                 return;
             }
-            (&room.refusing, REFUSED, Open::one_more(&room.refused))
+            (&room.refusing, false, Open::one_more(&room.refused, gauge))
         }
     };
     if let Err(error) = stream.set_nodelay(true) {
@@ -124,64 +138,91 @@ fn hand_over(lanes: &[Lane], room: Option<&Room>, graceful: &GracefulShutdown, s
     }
     match stream.into_std() {
         Ok(stream) => {
-            let work = connection(stream, peer, router.clone(), manners, graceful.watcher(), open);
-            drop(lane.runtime.spawn(work));
+            let patience = if keep_alive { serving.patience } else { short(serving.patience) };
+            let metrics = serving.metrics.clone();
+            let caller = Caller { peer, router: router.clone(), patience, keep_alive, metrics };
+            drop(lane.runtime.spawn(connection(stream, caller, graceful.watcher(), open)));
         }
         Err(error) => tracing::warn!(%error, "a connection was not handed over"),
     }
 }
 
-/// How a connection is treated.
-#[derive(Clone, Copy)]
-struct Manners {
-    head_timeout: Duration,
-    keep_alive: bool,
+/// One that is one too many is told so soon, or not at all.
+fn short(patience: Patience) -> Patience {
+    Patience { idle: patience.idle.min(REFUSED_IDLE), ..patience }
 }
 
-const SERVED: Manners = Manners { head_timeout: HEAD_TIMEOUT, keep_alive: true };
-const REFUSED: Manners = Manners { head_timeout: Duration::from_secs(5), keep_alive: false };
-
-async fn connection(
-    stream: std::net::TcpStream,
+/// How a connection is treated.
+struct Caller {
     peer: SocketAddr,
     router: Router,
-    manners: Manners,
-    watcher: Watcher,
-    _open: Open,
-) {
-    let stream = match TcpStream::from_std(stream) {
-        Ok(stream) => stream,
-        Err(error) => return tracing::warn!(%error, "a connection was not taken over"),
-    };
-    let with_peer = MapRequestLayer::new(move |mut request: http::Request<hyper::body::Incoming>| {
+    patience: Patience,
+    keep_alive: bool,
+    metrics: Arc<Metrics>,
+}
+
+async fn connection(stream: std::net::TcpStream, caller: Caller, watcher: Watcher, _open: Open) {
+    match TcpStream::from_std(stream) {
+        Ok(stream) => speak(stream, caller, watcher).await,
+        Err(error) => tracing::warn!(%error, "a connection was not taken over"),
+    }
+}
+
+async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: S, caller: Caller, watcher: Watcher) {
+    let Caller { peer, router, patience, keep_alive, metrics } = caller;
+    let talk = Arc::new(Talk::default());
+    let socket = Paced::new(socket, patience, talk.clone(), metrics);
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
+        let turn = talk.begin();
+        let fits = head_size(&request) <= HEAD_MAX;
         request.extensions_mut().insert(ConnectInfo(peer));
-        request.map(axum::body::Body::new)
+        let request = request.map(|body| Body::new(turn.with(body)));
+        let router = router.clone();
+        async move {
+            let response = if fits { router.oneshot(request).await? } else { too_large() };
+            Ok::<_, Infallible>(response.map(|body| turn.with(body)))
+        }
     });
-    let service = TowerToHyperService::new(with_peer.layer(router));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(manners.head_timeout)
-        .keep_alive(manners.keep_alive)
+        .header_read_timeout(patience.idle)
+        .keep_alive(keep_alive)
         .max_buf_size(HEAD_MAX)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, %peer, "a connection ended early");
     }
 }
 
+/// hyper's bound is on what it has read before it looks whether the head is whole, which may be twice as much.
+fn head_size<B>(request: &http::Request<B>) -> usize {
+    let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    fields.sum::<usize>() + request.uri().path_and_query().map_or(0, |target| target.as_str().len())
+}
+
+/// As hyper refuses one that is larger still.
+fn too_large() -> Response {
+    let mut refusal = Response::new(Body::empty());
+    *refusal.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    refusal
+}
+
 /// Counts a connection while it is open.
-struct Open(Arc<AtomicUsize>);
+struct Open(Arc<AtomicUsize>, Gauge);
 
 impl Open {
-    fn one_more(count: &Arc<AtomicUsize>) -> Self {
+    fn one_more(count: &Arc<AtomicUsize>, gauge: &Gauge) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
-        Self(count.clone())
+        gauge.inc();
+        Self(count.clone(), gauge.clone())
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+        self.1.dec();
     }
 }

@@ -5,3 +5,4 @@ mod metrics;
 
 pub use logs::{LogFormat, init};
 pub use metrics::{Metrics, Step};
+pub use prometheus_client::metrics::gauge::Gauge;

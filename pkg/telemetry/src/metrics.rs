@@ -173,6 +173,7 @@ pub struct Metrics {
     trust: Family<TrustLabels, Gauge>,
     labels: Family<FindingLabels, Counter>,
     panics: Counter,
+    connections: Gauge,
 }
 
 impl Default for Metrics {
@@ -236,6 +237,8 @@ impl Metrics {
         registry.register("semantic_labels", "Semantic decisions that were checked", labels.clone());
         let panics = Counter::default();
         registry.register("panics", "Requests that ended in a panic", panics.clone());
+        let connections = Gauge::default();
+        registry.register("connections", "Connections of callers and operators that are open", connections.clone());
         Self {
             registry,
             requests,
@@ -259,6 +262,7 @@ impl Metrics {
             trust,
             labels,
             panics,
+            connections,
         }
     }
 
@@ -288,6 +292,11 @@ impl Metrics {
     /// Counts a verdict of the semantic layer.
     pub fn semantic(&self, tier: &'static str, verdict: &'static str) {
         self.decisions.get_or_create(&DecisionLabels { tier, verdict }).inc();
+    }
+
+    /// The open connections.
+    pub const fn connections(&self) -> &Gauge {
+        &self.connections
     }
 
     /// Counts a refusal by a limit.

@@ -6,8 +6,10 @@ use signet_cache::{
     SharedSearch, Trust, TrustPolicy, UNIT,
 };
 use signet_config::{
-    AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, StoreLocation,
+    AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, SlowCallers,
+    StoreLocation,
 };
+use signet_http::Patience;
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{BreakGlassKey, Gateway, Signer};
 use signet_minilm::{MiniLm, Rescoring, source};
@@ -66,6 +68,12 @@ pub(crate) fn redis(config: &Config) -> Result<Option<Arc<RedisExactStore>>> {
     let mut redis = RedisConfig::new(url.expose().clone());
     redis.lookup_budget = config.cache.lookup_timeout;
     RedisExactStore::open(redis).map(|store| Some(Arc::new(store))).context("redis.url")
+}
+
+/// How long both listeners bear with slow callers.
+pub(crate) const fn patience(config: &Config) -> Patience {
+    let SlowCallers { head, idle, body, body_rate_min, write } = config.server.slow;
+    Patience { head, idle, body, body_rate_min, write }
 }
 
 /// Providers and routes, and the providers once more for the care of their connections.

@@ -12,7 +12,7 @@ use super::{Stop, files, folder, index, keys, log, rest, ring};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Keyring};
 use signet_config::{Config, LineageMode, OnFull};
-use signet_http::{AdminConfig, App, Health, Lane, Room, admin_router, crowded_router, router};
+use signet_http::{AdminConfig, App, Health, Lane, Room, Serving, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
@@ -215,6 +215,7 @@ impl Process {
             metrics: self.common.metrics.clone(),
             clock: self.common.clock.clone(),
             max_body_bytes: self.config.server.max_body_bytes as u64,
+            patience: build::patience(&self.config),
         })
     }
 
@@ -234,11 +235,15 @@ impl Process {
         let at = |listener: &TcpListener| listener.local_addr().context("reading a listener's address");
         let (public_at, private_at) = (at(&public)?, at(&private)?);
         let lanes = self.lanes.iter().zip(apps).map(|(lane, app)| Lane::new(lane.clone(), router(app.clone())));
-        let (most, metrics) = (files::room_for(self.config.server.max_connections), self.common.metrics.clone());
-        let room = Room::new(most, crowded_router(apps[0].clone()), metrics);
-        let public = signet_http::serve(public, lanes.collect(), Some(room), self.close.clone(), grace);
+        let most = files::room_for(self.config.server.max_connections);
+        let room = Room::new(most, crowded_router(apps[0].clone()));
+        let serving = |lanes, room| {
+            let (patience, metrics) = (build::patience(&self.config), self.common.metrics.clone());
+            Serving { lanes, room, patience, metrics }
+        };
+        let public = signet_http::serve(public, serving(lanes.collect(), Some(room)), self.close.clone(), grace);
         let lane = Lane::new(self.services.clone(), admin_router(apps[0].clone(), admin));
-        let private = signet_http::serve(private, vec![lane], None, self.close.clone(), grace);
+        let private = signet_http::serve(private, serving(vec![lane], None), self.close.clone(), grace);
         let serving = vec![tokio::spawn(public), tokio::spawn(private)];
         Ok(Bound { public: public_at, private: private_at, serving })
     }

@@ -1,7 +1,8 @@
 //! What no caller should send: refused in OpenAI's shape, nothing stored, nothing sent on, and the next caller is served.
 
 use crate::client::{Answer, Conn};
-use crate::gateway::{CHAT, EMBEDDINGS, Gateway, Setup, chat, mock, streamed};
+use crate::gateway::{CHAT, EMBEDDINGS, Gateway, Setup, chat, mock, streamed, with};
+use serde_json::json;
 use signet_mock::MockUpstream;
 use std::net::SocketAddr;
 
@@ -12,8 +13,13 @@ fn small(mock: &MockUpstream) -> Gateway {
 /// Sends all of a chat request before it looks for an answer, as many clients do; each write must be taken.
 #[track_caller]
 pub(crate) fn sent_whole(to: SocketAddr, framing: &str, pieces: &[Vec<u8>]) -> Answer {
+    sent_whole_to(to, CHAT, framing, pieces)
+}
+
+#[track_caller]
+fn sent_whole_to(to: SocketAddr, path: &str, framing: &str, pieces: &[Vec<u8>]) -> Answer {
     let mut conn = Conn::open(to);
-    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{framing}\r\n");
+    let head = format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{framing}\r\n");
     conn.write(head.as_bytes()).expect("the gateway reads");
     for piece in pieces {
         conn.write(piece).expect("the gateway goes on reading");
@@ -141,6 +147,30 @@ fn an_oversized_body_gets_its_413_delivered_however_it_comes() {
         assert_eq!(gateway.record(&answer.id())["predicate"]["http"]["status"], 413);
     }
     unharmed(&gateway, &mock);
+}
+
+/// One with an image is a few megabytes.
+#[test]
+fn every_endpoint_takes_three_megabytes_by_default_and_delivers_its_413_beyond_the_limit() {
+    let mock = mock();
+    let (tight, roomy) = (small(&mock), Setup::on(&mock).start());
+    let image = format!("data:image/png;base64,{}", "iVBORw0KGgo".repeat(3 << 20 >> 3));
+    let seen = with(
+        chat(""),
+        json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": image}}]}]}),
+    );
+    let embedded = json!({"model": "m", "input": image});
+    let feedback = json!({"verdict": "good", "comment": image});
+    for (path, body, status) in
+        [(CHAT, seen, 200), (EMBEDDINGS, embedded, 200), ("/v1/lineage/x/feedback", feedback, 400)]
+    {
+        let body = body.to_string().into_bytes();
+        assert!(body.len() > 3 << 20);
+        assert_eq!(roomy.post(path, &[], &body).status, status, "{path}");
+        let refused = sent_whole_to(tight.addr, path, &format!("Content-Length: {}\r\n", body.len()), &[body]);
+        assert_eq!(refused.refusal(413)["code"], "request_too_large", "{path}");
+        assert_eq!(tight.record(&refused.id())["predicate"]["http"]["status"], 413, "{path}");
+    }
 }
 
 #[test]

@@ -41,6 +41,7 @@ mod regression;
 mod replay;
 mod second;
 mod semantic;
+mod slow;
 mod stack;
 mod streams;
 mod strict;

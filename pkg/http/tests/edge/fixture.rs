@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
-use signet_http::{App, ErrorFaces};
+use signet_http::{App, ErrorFaces, Lane, Patience, Serving};
 use signet_lineage::{
     CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
 };
@@ -22,6 +22,8 @@ use signet_types::{Clock, LineageId, LogId, ModelName, ProviderName, SystemClock
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 /// A provider with a bug.
@@ -112,11 +114,19 @@ impl CaptureStore for NoRows {
     }
 }
 
+pub(crate) const PATIENCE: Patience = Patience {
+    head: Duration::from_secs(10),
+    idle: Duration::from_secs(75),
+    body: Duration::from_secs(30),
+    body_rate_min: 1024,
+    write: Duration::from_mins(1),
+};
+
 pub(crate) struct Edge {
     pub(crate) app: Arc<App>,
     pub(crate) router: Router,
     log: Arc<MemoryLog>,
-    mock: MockUpstream,
+    pub(crate) mock: MockUpstream,
 }
 
 impl Edge {
@@ -140,10 +150,27 @@ impl Edge {
             metrics: Arc::new(Metrics::new()),
             clock,
             max_body_bytes: 1 << 20,
+            patience: PATIENCE,
         });
         let behaviour = Behaviour { chunks: Some(6), chunk_ms: Some(20), ..Behaviour::default() };
         let mock = MockUpstream::start(MockConfig { behaviour, ..MockConfig::default() }).expect("a free port");
         Self { router: signet_http::router(app.clone()), app, log, mock }
+    }
+
+    /// The same gateway on a socket.
+    pub(crate) fn listen(&self, patience: Patience) -> SocketAddr {
+        let listener = signet_http::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let lanes = vec![Lane::new(Handle::current(), self.router.clone())];
+        let serving = Serving { lanes, room: None, patience, metrics: self.app.metrics.clone() };
+        tokio::spawn(signet_http::serve(listener, serving, CancellationToken::new(), Duration::ZERO));
+        address
+    }
+
+    /// The predicates of all records that are there.
+    pub(crate) fn records(&self) -> Vec<Value> {
+        let records = self.log.read_from(0, 10_000, 1 << 26).expect("a log that can be read");
+        records.iter().map(|record| predicate(record)).collect()
     }
 
     /// Sends a chat request with this body.
@@ -158,9 +185,13 @@ impl Edge {
     pub(crate) fn record(&self, answer: &Response<Body>) -> Value {
         let id = header(answer, "lineage-id").expect("an answer with a record").parse().expect("an id");
         let record = self.log.find(id).expect("the record is in the log");
-        let statement: Value = serde_json::from_slice(&record.payload).expect("a payload is JSON");
-        statement["predicate"].clone()
+        predicate(&record)
     }
+}
+
+fn predicate(record: &Record) -> Value {
+    let mut statement: Value = serde_json::from_slice(&record.payload).expect("a payload is JSON");
+    statement["predicate"].take()
 }
 
 pub(crate) fn ask(model: &str, stream: bool) -> String {

@@ -4,3 +4,4 @@ mod bodies;
 mod fixture;
 mod panics;
 mod readiness;
+mod slow;

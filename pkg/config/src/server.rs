@@ -1,0 +1,32 @@
+//! `[server]`.
+
+use crate::load::{DAY_MS, DAY_S, GIB, listen, seconds, size};
+use crate::section::Section;
+use crate::settings::{Server, SlowCallers};
+use std::time::Duration;
+
+pub(crate) fn server(mut section: Section<'_>) -> Server {
+    let server = Server {
+        listen: listen(&mut section, "127.0.0.1:8080"),
+        trusted_proxies: section.parsed_list("trusted_proxies", "a list of blocks, such as 10.0.0.0/8"),
+        max_body_bytes: size(&mut section, "max_body_bytes", 33_554_432, 1..=GIB),
+        max_response_bytes: size(&mut section, "max_response_bytes", 67_108_864, 1..=GIB),
+        max_connections: size(&mut section, "max_connections", 10_000, 1..=1_000_000),
+        slow: slow_callers(&mut section),
+        shutdown_grace: seconds(&mut section, "shutdown_grace_s", 30, 0..=DAY_S),
+        lock_wait: seconds(&mut section, "lock_wait_s", 30, 0..=DAY_S),
+    };
+    section.end();
+    server
+}
+
+fn slow_callers(section: &mut Section<'_>) -> SlowCallers {
+    let mut millis = |key, default| Duration::from_millis(section.number(key, default, 1..=DAY_MS));
+    SlowCallers {
+        head: millis("head_timeout_ms", 10_000),
+        idle: millis("idle_timeout_ms", 75_000),
+        body: millis("body_timeout_ms", 30_000),
+        write: millis("write_stall_ms", 60_000),
+        body_rate_min: section.number("body_rate_min", 1_024, 0..=GIB),
+    }
+}
