@@ -2,7 +2,7 @@
 //!
 //! Holds a bounded number of the newest requests; counts are kept of all of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +33,8 @@ pub struct Seen {
     pub method: http::Method,
     /// Path without query.
     pub path: String,
+    /// What follows the `?`; empty if nothing does.
+    pub query: String,
     /// As received.
     pub headers: HeaderMap,
     /// The first megabyte of the body.
@@ -56,6 +58,7 @@ impl Seen {
             at_ms: 0,
             method: head.method,
             path: head.uri.path().to_owned(),
+            query: head.uri.query().unwrap_or_default().to_owned(),
             headers: head.headers,
             body: kept,
             finished: false,
@@ -87,7 +90,7 @@ impl Seen {
             .collect();
         serde_json::json!({
             "seq": self.seq, "connection": self.connection, "at_ms": self.at_ms, "method": self.method.as_str(),
-            "path": self.path, "headers": headers, "body": String::from_utf8_lossy(&self.body),
+            "path": self.path, "query": self.query, "headers": headers, "body": String::from_utf8_lossy(&self.body),
             "body_bytes": self.body_len, "body_sha256": self.body_sha256(), "finished": self.finished,
             "cancelled": self.cancelled,
         })
@@ -123,6 +126,8 @@ struct Inner {
     last_connection: u64,
     counts: Counts,
     script: VecDeque<Behaviour>,
+    /// How often a path and prompt came with headers that say how often they apply.
+    asked: HashMap<(String, String), u64>,
 }
 
 impl Journal {
@@ -186,11 +191,20 @@ impl Journal {
         self.inner.lock().script.extend(more);
     }
 
+    /// Whether headers that apply `times` times apply to one more request with this path and prompt.
+    pub(crate) fn applies(&self, path: &str, prompt: &str, times: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let asked = inner.asked.entry((path.to_owned(), crate::marker(prompt))).or_default();
+        *asked += 1;
+        *asked <= times
+    }
+
     /// Forgets requests, counts and script; numbers go on.
     pub(crate) fn reset(&self) {
         let mut inner = self.inner.lock();
         inner.seen.clear();
         inner.script.clear();
+        inner.asked.clear();
         inner.counts = Counts::default();
     }
 
@@ -200,7 +214,7 @@ impl Journal {
 }
 
 fn count_path(by_path: &mut BTreeMap<String, u64>, path: &str) {
-    let path = if crate::service::PATHS.contains(&path) { path } else { "other" };
+    let path = if crate::route::of_path(path).is_some() { path } else { "other" };
     match by_path.get_mut(path) {
         Some(count) => *count += 1,
         None => _ = by_path.insert(path.to_owned(), 1),
