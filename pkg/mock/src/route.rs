@@ -83,14 +83,15 @@ pub(crate) fn of(head: &Parts) -> Result<Route<'_>, Vendor> {
 }
 
 impl Vendor {
-    /// Whether the request carries the key in the header in which this vendor wants it.
+    /// Whether the request carries the key in a header in which this vendor takes it.
     pub(crate) fn has_key(self, headers: &HeaderMap, key: &str) -> bool {
         let sent = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = || sent(header::AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
         match self {
             Self::OpenAi => bearer() == Some(key),
             Self::Azure => sent("api-key") == Some(key) || bearer() == Some(key),
-            Self::Anthropic => sent("x-api-key") == Some(key),
+            // The vendor's newer SDKs send their key as a bearer.
+            Self::Anthropic => sent("x-api-key") == Some(key) || bearer() == Some(key),
         }
     }
 
@@ -144,7 +145,8 @@ mod tests {
     fn each_vendor_wants_the_key_in_its_own_header() {
         let has = |vendor: Vendor, name, value| vendor.has_key(&head("GET /", &[(name, value)]).headers, "k");
         assert!(has(Vendor::OpenAi, "authorization", "Bearer k") && !has(Vendor::OpenAi, "x-api-key", "k"));
-        assert!(has(Vendor::Anthropic, "x-api-key", "k") && !has(Vendor::Anthropic, "authorization", "Bearer k"));
+        assert!(has(Vendor::Anthropic, "x-api-key", "k") && has(Vendor::Anthropic, "authorization", "Bearer k"));
+        assert!(!has(Vendor::Anthropic, "api-key", "k") && !has(Vendor::Anthropic, "x-api-key", "other"));
         assert!(has(Vendor::Azure, "api-key", "k") && !has(Vendor::Azure, "api-key", "other"));
     }
 }
