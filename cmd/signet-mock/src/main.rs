@@ -11,11 +11,12 @@ use signet_mock::{Behaviour, Config, Fault, MockUpstream};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A fake OpenAI-compatible provider whose answers are fixed by the prompt.
+/// A fake provider whose answers are fixed by the prompt.
 ///
-/// Serves POST /v1/chat/completions (JSON and SSE), POST /v1/embeddings and GET /v1/models. Faults come from flags,
-/// from `x-mock-*` request headers (x-mock-status, x-mock-fault, x-mock-latency-ms, …) or from POST /_mock/script, a
-/// JSON list of behaviours for the next matching requests. GET /_mock/requests and GET /_mock/counts tell what
+/// Serves OpenAI's /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings and /v1/models, Anthropic's
+/// /v1/messages, /v1/messages/count_tokens and /v1/models, and Azure's /openai/deployments/NAME/… and /openai/v1/….
+/// Faults come from flags, from `x-mock-*` request headers (x-mock-status, x-mock-fault, x-mock-latency-ms, …) or from
+/// POST /_mock/script, a JSON list of behaviours for the next matching requests. GET /_mock/requests and GET /_mock/counts tell what
 /// arrived, DELETE /_mock/requests forgets it.
 #[derive(Parser)]
 #[command(version)]
@@ -41,18 +42,24 @@ struct Flags {
     /// How many of the newest requests to remember.
     #[arg(long, default_value_t = 1000)]
     keep: usize,
-    /// Refuse requests without this bearer key.
+    /// Refuse requests without this key, as a bearer, `x-api-key` or `api-key`, as the vendor of the path wants it.
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
     /// Wait before every response head.
     #[arg(long, value_name = "MS")]
     latency_ms: Option<u64>,
+    /// Wait between a response head and the first byte of its body.
+    #[arg(long, value_name = "MS")]
+    first_byte_ms: Option<u64>,
     /// Wait between the events of a stream.
     #[arg(long, value_name = "MS")]
     chunk_ms: Option<u64>,
     /// Events of a stream before `[DONE]` [default: 74].
     #[arg(long, value_name = "N")]
     chunks: Option<usize>,
+    /// A pace by name: `chunks64` is 64 chunks 20 ms apart.
+    #[arg(long, value_name = "NAME", value_parser = Behaviour::profile)]
+    profile: Option<Behaviour>,
     /// Send all events of a stream in one write.
     #[arg(long)]
     burst: bool,
@@ -62,12 +69,34 @@ struct Flags {
     /// Break every answer, e.g. `reset`, `hang`, `cut-after=3`, `split-utf8`.
     #[arg(long, value_name = "FAULT[=N]")]
     fault: Option<Fault>,
+    /// Inside the event that `half-event-after` halves, wait and go on.
+    #[arg(long, value_name = "MS")]
+    pause_ms: Option<u64>,
+    /// Answer with this status.
+    #[arg(long, value_name = "CODE")]
+    status: Option<u16>,
+    /// `Retry-After` of that answer.
+    #[arg(long, value_name = "VALUE", requires = "status")]
+    retry_after: Option<String>,
+    /// Only the first so many requests get the status; the others are served.
+    #[arg(long, value_name = "N", requires = "status")]
+    times: Option<u64>,
 }
 
 impl Flags {
+    /// What only the first requests get, taken out of what all get.
+    fn first(&mut self) -> Behaviour {
+        let (status, retry_after) = (self.status.take(), self.retry_after.take());
+        Behaviour { status, retry_after, times: self.times, ..Behaviour::default() }
+    }
+
     fn config(self) -> Config {
         let behaviour = Behaviour {
             latency_ms: self.latency_ms,
+            first_byte_ms: self.first_byte_ms,
+            pause_ms: self.pause_ms,
+            status: self.status,
+            retry_after: self.retry_after,
             chunk_ms: self.chunk_ms,
             chunks: self.chunks,
             burst: self.burst.then_some(true),
@@ -75,6 +104,7 @@ impl Flags {
             fault: self.fault,
             ..Behaviour::default()
         };
+        let behaviour = behaviour.over(&self.profile.unwrap_or_default());
         Config {
             listen: self.listen,
             tls: self.tls,
@@ -91,7 +121,9 @@ impl Flags {
 fn main() -> anyhow::Result<()> {
     let mut flags = Flags::parse();
     let ca_out = flags.ca_out.take();
+    let first = flags.times.map(|_| flags.first());
     let mock = MockUpstream::start(flags.config())?;
+    mock.script(first);
     if let (Some(path), Some(pem)) = (&ca_out, mock.ca_pem()) {
         std::fs::write(path, pem).with_context(|| format!("cannot write {}", path.display()))?;
     }

@@ -10,6 +10,8 @@ use std::str::FromStr;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
+use crate::encoding::Encoding;
+
 /// Names a value that cannot be read; it is the fault of whoever set the flag, header or script.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{name}: `{value}` is not {expected}")]
@@ -39,31 +41,37 @@ pub enum Fault {
     HalfEventAfter(usize),
     /// The stream goes on until the client leaves.
     NeverEnding,
-    /// This many events, then an error event and a clean end.
+    /// This many events, then the vendor's error event (for a response two: the error and the failed response) and a
+    /// clean end.
     ErrorEvent(usize),
     /// Writes end inside multi-byte characters, inside field names and between `\r` and `\n`.
     SplitUtf8,
-    /// A clean end without `[DONE]`.
+    /// A clean end without the last event: `[DONE]`, `message_stop`, `response.completed`.
     NoDone,
-    /// The finish reason is `length`.
+    /// The limit of tokens ended the answer: `length`, `max_tokens`, `incomplete`.
     Length,
-    /// The body is gzip, asked for or not.
+    /// The body is gzip, asked for or not; a name for the encoding where nothing else goes wrong.
     Gzip,
-    /// A chunk whose `choices` is null comes second.
+    /// As before, with Brotli.
+    Brotli,
+    /// All is sent, but the end of the body comes so many milliseconds later.
+    LateClose(usize),
+    /// A chunk whose `choices` is null comes second (chat only).
     ChoicesNull,
     /// 200 with a body that is not JSON.
     NotJson,
 }
 
 type Counted = (&'static str, fn(usize) -> Fault);
-const COUNTED: [Counted; 5] = [
+const COUNTED: [Counted; 6] = [
     ("cut-after", Fault::CutAfter),
     ("rst-after", Fault::RstAfter),
     ("hang-after", Fault::HangAfter),
     ("half-event-after", Fault::HalfEventAfter),
     ("error-event", Fault::ErrorEvent),
+    ("late-close", Fault::LateClose),
 ];
-const PLAIN: [(&str, Fault); 10] = [
+const PLAIN: [(&str, Fault); 11] = [
     ("close-before-head", Fault::CloseBeforeHead),
     ("reset", Fault::Reset),
     ("hang", Fault::Hang),
@@ -72,6 +80,7 @@ const PLAIN: [(&str, Fault); 10] = [
     ("no-done", Fault::NoDone),
     ("length", Fault::Length),
     ("gzip", Fault::Gzip),
+    ("brotli", Fault::Brotli),
     ("choices-null", Fault::ChoicesNull),
     ("not-json", Fault::NotJson),
 ];
@@ -102,7 +111,8 @@ impl fmt::Display for Fault {
         | Self::RstAfter(n)
         | Self::HangAfter(n)
         | Self::HalfEventAfter(n)
-        | Self::ErrorEvent(n)) = *self
+        | Self::ErrorEvent(n)
+        | Self::LateClose(n)) = *self
         else {
             unreachable!("every other fault is in PLAIN")
         };
@@ -130,10 +140,15 @@ impl From<Fault> for String {
 pub struct Behaviour {
     /// Wait before the response head.
     pub latency_ms: Option<u64>,
+    /// Wait between the response head, which is sent at once, and the first byte of the body.
+    pub first_byte_ms: Option<u64>,
     /// Wait between the events of a stream.
     pub chunk_ms: Option<u64>,
-    /// Events of a stream before `[DONE]`, role and finish included; 74 when nobody says.
+    /// Events of a chat stream before `[DONE]`, role and finish included; 74 when nobody says. Other APIs bring their
+    /// text in as many pieces as such a stream.
     pub chunks: Option<usize>,
+    /// Wait inside the event that `half-event-after` halves.
+    pub pause_ms: Option<u64>,
     /// All events in one write.
     pub burst: Option<bool>,
     /// Answer with this status; an error body from 400 on.
@@ -144,6 +159,16 @@ pub struct Behaviour {
     pub fault: Option<Fault>,
     /// Call the request's first tool.
     pub tool_call: Option<bool>,
+    /// Think before the answer (messages and responses), asked for or not.
+    pub thinking: Option<bool>,
+    /// The stop reason in the API's own words, e.g. `content_filter`, `refusal`, `stop_sequence`.
+    pub stop: Option<String>,
+    /// Content encoding of the body, asked for or not; each event can be decoded when it comes.
+    pub encoding: Option<Encoding>,
+    /// Prompt tokens read from the provider's cache, beside those of the prompt.
+    pub cached_tokens: Option<u64>,
+    /// Prompt tokens written to it.
+    pub cache_write_tokens: Option<u64>,
     /// Pad the answer text to at least this many bytes.
     pub answer_bytes: Option<usize>,
     /// Script only: answer with this text.
@@ -152,7 +177,8 @@ pub struct Behaviour {
     pub path: Option<String>,
     /// Script only: wait for a prompt that contains this.
     pub when: Option<String>,
-    /// Script only: apply to this many requests; 1 when nobody says.
+    /// In a script: apply to this many requests; 1 when nobody says. In headers: apply to the first so many requests
+    /// with this path and prompt, so that a client's own retries can succeed; to all when nobody says.
     pub times: Option<u64>,
 }
 
@@ -167,11 +193,29 @@ impl Behaviour {
         Self { status: Some(status), ..Self::default() }
     }
 
+    /// A pace by name; `chunks64` is 64 chunks 20 ms apart.
+    ///
+    /// # Errors
+    /// When there is no pace of this name.
+    pub fn profile(name: &str) -> Result<Self, BadBehaviour> {
+        match name {
+            "chunks64" => Ok(Self { chunks: Some(64), chunk_ms: Some(20), ..Self::default() }),
+            _ => Err(bad("profile", name, "`chunks64`")),
+        }
+    }
+
     /// `self` where it says something, `below` elsewhere.
     #[must_use]
     pub fn over(self, below: &Self) -> Self {
         Self {
             latency_ms: self.latency_ms.or(below.latency_ms),
+            first_byte_ms: self.first_byte_ms.or(below.first_byte_ms),
+            pause_ms: self.pause_ms.or(below.pause_ms),
+            thinking: self.thinking.or(below.thinking),
+            stop: self.stop.or_else(|| below.stop.clone()),
+            encoding: self.encoding.or(below.encoding),
+            cached_tokens: self.cached_tokens.or(below.cached_tokens),
+            cache_write_tokens: self.cache_write_tokens.or(below.cache_write_tokens),
             chunk_ms: self.chunk_ms.or(below.chunk_ms),
             chunks: self.chunks.or(below.chunks),
             burst: self.burst.or(below.burst),
@@ -203,6 +247,15 @@ impl Behaviour {
     fn set(&mut self, name: &str, value: &str) -> Result<(), BadBehaviour> {
         match name {
             "latency-ms" => self.latency_ms = Some(number(name, value)?),
+            "first-byte-ms" => self.first_byte_ms = Some(number(name, value)?),
+            "pause-ms" => self.pause_ms = Some(number(name, value)?),
+            "thinking" => self.thinking = Some(flag(name, value)?),
+            "stop" => self.stop = Some(value.to_owned()),
+            "encoding" => self.encoding = Some(encoding(name, value)?),
+            "cached-tokens" => self.cached_tokens = Some(number(name, value)?),
+            "cache-write-tokens" => self.cache_write_tokens = Some(number(name, value)?),
+            "times" => self.times = Some(number(name, value)?),
+            "profile" => *self = std::mem::take(self).over(&Self::profile(value)?),
             "chunk-ms" => self.chunk_ms = Some(number(name, value)?),
             "chunks" => self.chunks = Some(number(name, value)?),
             "burst" => self.burst = Some(flag(name, value)?),
@@ -223,6 +276,13 @@ fn bad(name: &str, value: &str, expected: &'static str) -> BadBehaviour {
 
 fn number<T: FromStr>(name: &str, value: &str) -> Result<T, BadBehaviour> {
     value.parse().map_err(|_| bad(name, value, "a whole number"))
+}
+
+fn encoding(name: &str, value: &str) -> Result<Encoding, BadBehaviour> {
+    [Encoding::Gzip, Encoding::Brotli]
+        .into_iter()
+        .find(|encoding| encoding.name() == value)
+        .ok_or_else(|| bad(name, value, "`gzip` or `br`"))
 }
 
 fn flag(name: &str, value: &str) -> Result<bool, BadBehaviour> {
@@ -256,6 +316,20 @@ mod tests {
             HeaderMap::from_iter([(http::HeaderName::from_static("x-mock-latency-ms"), "3".parse().expect("value"))]);
         let merged = Behaviour::from_headers(&headers).expect("a number").over(&script.over(&flags));
         assert_eq!((merged.latency_ms, merged.chunks, merged.chunk_ms), (Some(3), Some(6), Some(9)));
+    }
+
+    #[test]
+    fn a_profile_leaves_what_is_said_beside_it() {
+        let header =
+            |name, value: &'static str| (http::HeaderName::from_static(name), http::HeaderValue::from_static(value));
+        let headers = [header("x-mock-profile", "chunks64"), header("x-mock-chunk-ms", "1")];
+        for order in [headers.clone(), {
+            let [a, b] = headers;
+            [b, a]
+        }] {
+            let read = Behaviour::from_headers(&HeaderMap::from_iter(order)).expect("known");
+            assert_eq!((read.chunks, read.chunk_ms), (Some(64), Some(1)));
+        }
     }
 
     #[test]

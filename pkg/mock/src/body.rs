@@ -34,6 +34,8 @@ pub(crate) enum End {
 pub(crate) struct Reply {
     frames: std::vec::IntoIter<Bytes>,
     gap: Duration,
+    /// Waits of their own, by the number of frames that are left after them; a wait before the end is at 0.
+    pauses: Vec<(usize, Duration)>,
     rest: Rest,
     end: End,
     /// Announced as content-length.
@@ -51,11 +53,13 @@ enum Rest {
 
 impl Reply {
     /// A body in one frame with its length announced.
-    pub(crate) fn whole(body: Vec<u8>, ticket: Option<Ticket>) -> Self {
+    pub(crate) fn whole(body: impl Into<Bytes>, ticket: Option<Ticket>) -> Self {
+        let body = body.into();
         let length = Some(body.len() as u64);
         Self {
-            frames: vec![body.into()].into_iter(),
+            frames: vec![body].into_iter(),
             gap: Duration::ZERO,
+            pauses: Vec::new(),
             rest: Rest::Nothing,
             end: End::Clean,
             length,
@@ -65,7 +69,19 @@ impl Reply {
 
     /// Frames of which each is a write of its own, `gap` after the one before.
     pub(crate) fn paced(frames: Vec<Bytes>, gap: Duration, end: End, ticket: Ticket) -> Self {
-        Self { frames: frames.into_iter(), gap, rest: Rest::Flush, end, length: None, ticket: Some(ticket) }
+        let frames = frames.into_iter();
+        Self { frames, gap, pauses: Vec::new(), rest: Rest::Flush, end, length: None, ticket: Some(ticket) }
+    }
+
+    /// Waits once before the frame at this place; the place after the last is the end.
+    pub(crate) fn pausing(mut self, place: usize, wait: Duration) -> Self {
+        if let Some(left) = self.frames.len().checked_sub(place) {
+            self.pauses.push((left, wait));
+            if place == 0 {
+                self.begin_rest();
+            }
+        }
+        self
     }
 
     /// Announces a length, which the frames may fall short of on purpose.
@@ -82,12 +98,20 @@ impl Reply {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Rest::Timer(timer) => timer.as_mut().poll(cx),
+            Rest::Timer(timer) => {
+                let elapsed = timer.as_mut().poll(cx);
+                if elapsed.is_ready() {
+                    self.rest = Rest::Nothing;
+                }
+                elapsed
+            }
         }
     }
 
     fn begin_rest(&mut self) {
-        let gap = self.gap;
+        let left = self.frames.len();
+        let pause = self.pauses.iter().position(|(at, _)| *at == left).map(|at| self.pauses.swap_remove(at).1);
+        let gap = pause.unwrap_or(self.gap);
         self.rest = if gap.is_zero() { Rest::Flush } else { Rest::Timer(Box::pin(tokio::time::sleep(gap))) };
     }
 
@@ -122,7 +146,12 @@ impl Body for Reply {
             return Poll::Ready(Some(Ok(Frame::data(frame))));
         }
         match &this.end {
-            End::Clean => Poll::Ready(None),
+            End::Clean => {
+                if let Some(ticket) = &mut this.ticket {
+                    ticket.finish();
+                }
+                Poll::Ready(None)
+            }
             End::Cut => Poll::Ready(Some(Err(this.break_off(false)))),
             End::Reset => Poll::Ready(Some(Err(this.break_off(true)))),
             End::Stall => Poll::Pending, // dropped when the client leaves
@@ -135,7 +164,9 @@ impl Body for Reply {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.frames.len() == 0 && matches!(self.end, End::Clean)
+        self.frames.len() == 0
+            && self.pauses.is_empty()
+            && matches!((&self.rest, &self.end), (Rest::Nothing, End::Clean))
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -163,5 +194,25 @@ mod tests {
             Poll::Ready(None) => "end",
         };
         assert_eq!([poll(), poll(), poll(), poll(), poll()], ["pending", "frame", "pending", "frame", "end"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_stands_before_its_frame_and_before_the_end() {
+        let ticket = Ticket::new(Arc::new(Journal::new(0)), Arc::new(Fate::default()), 1);
+        let frames = vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")];
+        let ms = Duration::from_millis;
+        let reply = Reply::paced(frames, ms(5), End::Clean, ticket);
+        let mut reply = reply.pausing(0, ms(100)).pausing(1, ms(200)).pausing(2, ms(300));
+        let begun = tokio::time::Instant::now();
+        let mut seen = Vec::new();
+        loop {
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut reply).poll_frame(cx)).await;
+            seen.push((frame.is_some(), begun.elapsed().as_millis()));
+            if frame.is_none() {
+                break;
+            }
+            assert!(!reply.is_end_stream(), "the end is still to come");
+        }
+        assert_eq!(seen, [(true, 100), (true, 300), (false, 600)]);
     }
 }

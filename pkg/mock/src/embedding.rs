@@ -1,22 +1,20 @@
 //! Deterministic embeddings: the normalised sum of a pseudo-random vector per word, so equal texts have equal vectors
 //! and texts that share words are near each other, as a cache that compares meanings would expect.
 
-use std::sync::LazyLock;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::answer::tokens;
 use crate::request::EmbeddingRequest;
-use crate::template::{Template, json_string};
+use crate::template::{fixture, json_string};
 
 const DIMENSIONS: usize = 256;
 
-static ONE: LazyLock<Template> = LazyLock::new(|| Template::parse(include_str!("fixtures/embedding.json")));
-static LIST: LazyLock<Template> = LazyLock::new(|| Template::parse(include_str!("fixtures/embeddings.json")));
+fixture!(ONE, Template, "embedding.json");
+fixture!(LIST, Template, "embeddings.json");
 
-pub(crate) fn body(request: &EmbeddingRequest<'_>) -> Vec<u8> {
+pub(crate) fn body(model: &str, request: &EmbeddingRequest<'_>) -> Vec<u8> {
     let base64 = request.encoding_format.as_deref() == Some("base64");
     let dimensions = request.dimensions.unwrap_or(DIMENSIONS).clamp(1, 4096);
     let mut data = Vec::new();
@@ -25,14 +23,12 @@ pub(crate) fn body(request: &EmbeddingRequest<'_>) -> Vec<u8> {
             data.push(b',');
         }
         let vector = written(&vector(text, dimensions), base64);
-        ONE.fill(&mut data, &[("index", &index.to_string()), ("vector", &vector)]);
+        ONE.fill(&mut data, &[("index", &index.to_string()), ("vector", &vector)], &[]);
     }
     let data = String::from_utf8(data).expect("the fixture and its values are UTF-8");
-    let count: usize = request.input.0.iter().map(|text| tokens(text)).sum();
-    let mut out = Vec::with_capacity(data.len() + 160);
-    let model = json_string(&request.model);
-    LIST.fill(&mut out, &[("data", &data), ("model", &model), ("prompt_tokens", &count.to_string())]);
-    out
+    let count: u64 = request.input.0.iter().map(|text| tokens(text)).sum();
+    let model = json_string(model);
+    LIST.filled(&[("data", &data), ("model", &model), ("prompt_tokens", &count.to_string())], &[]).into_bytes()
 }
 
 fn written(vector: &[f32], base64: bool) -> String {
@@ -94,7 +90,7 @@ mod tests {
         let ask = |format: &str| -> serde_json::Value {
             let request = format!(r#"{{"model":"e","input":["a b","c"],"dimensions":4,"encoding_format":"{format}"}}"#);
             let request: EmbeddingRequest<'_> = serde_json::from_str(&request).expect("valid");
-            serde_json::from_slice(&body(&request)).expect("the body is JSON")
+            serde_json::from_slice(&body("e", &request)).expect("the body is JSON")
         };
         let (floats, packed) = (ask("float"), ask("base64"));
         for index in 0..2 {

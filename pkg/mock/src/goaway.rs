@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use crate::answer::chat_body;
 use crate::journal::{Seen, Ticket};
 use crate::request::ChatRequest;
-use crate::service::{CHAT, Peer};
+use crate::service::Peer;
 
 const PREFACE: usize = 24;
 const DATA: u8 = 0;
@@ -74,14 +74,14 @@ pub(crate) async fn serve(
 }
 
 fn enter(peer: &Peer, body: &Bytes) -> Ticket {
-    let (head, ()) = Request::post(CHAT).body(()).expect("the head is constant").into_parts();
+    let (head, ()) = Request::post("/v1/chat/completions").body(()).expect("the head is constant").into_parts();
     let (seq, _) = peer.shared.journal.enter(Seen::new(peer.connection, head, body), "");
     Ticket::new(Arc::clone(&peer.shared.journal), Arc::clone(&peer.fate), seq)
 }
 
 fn answer(body: &Bytes) -> Vec<u8> {
     serde_json::from_slice::<ChatRequest<'_>>(body)
-        .map(|request| chat_body(&request.model, request.prompt()))
+        .map(|request| chat_body(request.ask().model.unwrap_or_default(), request.ask().prompt))
         .unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Holds a bounded number of the newest requests; counts are kept of all of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,7 +33,7 @@ pub struct Seen {
     pub method: http::Method,
     /// Path without query.
     pub path: String,
-    /// The query, empty for none.
+    /// What follows the `?`; empty if nothing does.
     pub query: String,
     /// As received.
     pub headers: HeaderMap,
@@ -126,6 +126,8 @@ struct Inner {
     last_connection: u64,
     counts: Counts,
     script: VecDeque<Behaviour>,
+    /// How often a path and prompt came with headers that say how often they apply.
+    asked: HashMap<(String, String), u64>,
 }
 
 impl Journal {
@@ -189,11 +191,20 @@ impl Journal {
         self.inner.lock().script.extend(more);
     }
 
+    /// Whether headers that apply `times` times apply to one more request with this path and prompt.
+    pub(crate) fn applies(&self, path: &str, prompt: &str, times: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let asked = inner.asked.entry((path.to_owned(), crate::marker(prompt))).or_default();
+        *asked += 1;
+        *asked <= times
+    }
+
     /// Forgets requests, counts and script; numbers go on.
     pub(crate) fn reset(&self) {
         let mut inner = self.inner.lock();
         inner.seen.clear();
         inner.script.clear();
+        inner.asked.clear();
         inner.counts = Counts::default();
     }
 
@@ -203,7 +214,7 @@ impl Journal {
 }
 
 fn count_path(by_path: &mut BTreeMap<String, u64>, path: &str) {
-    let path = if crate::service::PATHS.contains(&path) { path } else { "other" };
+    let path = if crate::route::of_path(path).is_some() { path } else { "other" };
     match by_path.get_mut(path) {
         Some(count) => *count += 1,
         None => _ = by_path.insert(path.to_owned(), 1),

@@ -1,4 +1,4 @@
-//! A scriptable fake of an OpenAI-compatible provider, for tests, the demo and benchmarks.
+//! A scriptable fake of the providers (OpenAI's, Azure's and Anthropic's APIs), for tests, the demo and benchmarks.
 //!
 //! What it sends are literal fixtures of the public wire format (`src/fixtures`) with a few values spliced in, never
 //! the output of the gateway's own types: a mistake shared by reader and writer would otherwise stay unseen. Every
@@ -10,19 +10,30 @@
 mod answer;
 mod behaviour;
 mod body;
+mod brotli;
+mod chat;
+mod completions;
 mod control;
 mod embedding;
+mod encoding;
+mod errors;
 mod goaway;
 mod gzip;
 mod io;
 mod journal;
+mod messages;
+mod pen;
 mod request;
+mod responses;
+mod route;
 mod server;
 mod service;
 mod template;
 mod tls;
+mod wire;
 
 pub use answer::{answer_text, chat_body, marker};
 pub use behaviour::{BadBehaviour, Behaviour, Fault};
+pub use encoding::Encoding;
 pub use journal::{Counts, Seen};
 pub use server::{Config, MockUpstream, StartError};

@@ -5,26 +5,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use crate::answer::{self, Chat, StreamForm};
+use crate::answer::{self, Said};
 use crate::behaviour::{Behaviour, Fault};
-use crate::body::{Broken, End, Reply};
-use crate::embedding;
-use crate::gzip::Gzip;
+use crate::body::{Broken, Reply};
+use crate::errors::Refusal;
 use crate::io::Fate;
 use crate::journal::{Seen, Ticket};
-use crate::request::{ChatRequest, EmbeddingRequest, is_json};
+use crate::pen::StreamForm;
+use crate::request::{
+    Ask, ChatRequest, CompletionRequest, EmbeddingRequest, MessagesRequest, ResponsesRequest, is_json,
+};
+use crate::route::{self, Api, Route, Vendor};
 use crate::server::Shared;
+use crate::wire::{plain, stream, typed};
+use crate::{embedding, messages};
 
 const MAX_REQUEST_BYTES: usize = 256 << 20;
 const DEFAULT_CHUNKS: usize = 74;
-pub(crate) const CHAT: &str = "/v1/chat/completions";
-const EMBEDDINGS: &str = "/v1/embeddings";
-const MODELS: &str = "/v1/models";
-pub(crate) const PATHS: [&str; 3] = [CHAT, EMBEDDINGS, MODELS];
+const MODELS: &str = include_str!("fixtures/models.json");
+const ANTHROPIC_MODELS: &str = include_str!("fixtures/anthropic_models.json");
 
 /// What a connection's requests have in common.
 pub(crate) struct Peer {
@@ -33,34 +36,22 @@ pub(crate) struct Peer {
     pub(crate) connection: u64,
 }
 
-/// A refusal in the provider's shape.
-struct Refusal {
-    status: StatusCode,
-    kind: &'static str,
-    message: String,
-    param: Option<&'static str>,
-    code: Option<&'static str>,
-}
-
 pub(crate) async fn handle(peer: Arc<Peer>, request: Request<Incoming>) -> Result<Response<Reply>, Broken> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, MAX_REQUEST_BYTES).collect().await.map_err(|_| Broken)?.to_bytes();
     if head.uri.path().starts_with(crate::control::PREFIX) {
         return Ok(crate::control::answer(&peer.shared, &head, &body));
     }
-    let headers = Behaviour::from_headers(&head.headers);
-    let call = if authorized(&peer.shared, &head) { read(&head, &body) } else { Err(wrong_key()) };
+    let route = route::of(&head);
+    let vendor = route.map_or_else(|vendor| vendor, |route| route.vendor);
+    let call = route.map_err(|_| Refusal::unknown_url(&head.method, head.uri.path()));
+    let call = call.and_then(|route| read(&peer.shared, &head, route, &body));
     let prompt = call.as_ref().map_or("", Call::prompt);
-    let seen = Seen::new(peer.connection, head, &body);
-    let (seq, scripted) = peer.shared.journal.enter(seen, prompt);
+    let (seq, behaviour) = enter(&peer, &head, &body, prompt);
     let mut ticket = Ticket::new(Arc::clone(&peer.shared.journal), Arc::clone(&peer.fate), seq);
-    let below = scripted.map_or_else(|| peer.shared.behaviour.clone(), |s| s.over(&peer.shared.behaviour));
-    let behaviour = match headers {
-        Ok(headers) => headers.over(&below),
-        Err(error) => {
-            let refusal = bad_request(error.to_string(), None);
-            return Ok(refuse(&refusal, None, ticket));
-        }
+    let behaviour = match behaviour {
+        Ok(behaviour) => behaviour,
+        Err(error) => return Ok(refuse(&error, vendor, None, seq, ticket)),
     };
     if let Some(ms @ 1..) = behaviour.latency_ms {
         tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -76,133 +67,170 @@ pub(crate) async fn handle(peer: Arc<Peer>, request: Request<Incoming>) -> Resul
         }
         _ => {}
     }
-    Ok(respond(call, &behaviour, seq, ticket))
+    Ok(respond(call, vendor, &behaviour, seq, ticket))
 }
 
-fn respond(call: Result<Call<'_>, Refusal>, behaviour: &Behaviour, seq: u64, ticket: Ticket) -> Response<Reply> {
+/// Enters the request in the journal; its number, and what headers, script and flags say together.
+fn enter(peer: &Peer, head: &Parts, body: &Bytes, prompt: &str) -> (u64, Result<Behaviour, Refusal>) {
+    let journal = &peer.shared.journal;
+    let (seq, scripted) = journal.enter(Seen::new(peer.connection, head.clone(), body), prompt);
+    let below = scripted.map_or_else(|| peer.shared.behaviour.clone(), |s| s.over(&peer.shared.behaviour));
+    let behaviour = match Behaviour::from_headers(&head.headers) {
+        Ok(Behaviour { times: Some(times), .. }) if !journal.applies(head.uri.path(), prompt, times) => Ok(below),
+        Ok(headers) => Ok(headers.over(&below)),
+        Err(error) => Err(Refusal::bad_request(error.to_string(), None)),
+    };
+    (seq, behaviour)
+}
+
+fn respond(
+    call: Result<Call<'_>, Refusal>,
+    vendor: Vendor,
+    behaviour: &Behaviour,
+    seq: u64,
+    ticket: Ticket,
+) -> Response<Reply> {
     let status = behaviour.status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::OK);
     if status.as_u16() >= 400 {
-        return refuse(&scripted_error(status), behaviour.retry_after.as_deref(), ticket);
+        return refuse(&Refusal::scripted(status), vendor, behaviour.retry_after.as_deref(), seq, ticket);
     }
     let mut response = match call {
-        Err(refusal) => return refuse(&refusal, None, ticket),
-        Ok(Call::Chat(request)) => chat(&request, behaviour, ticket),
-        Ok(Call::Embeddings(request)) => plain(embedding::body(&request), behaviour, ticket),
-        Ok(Call::Models) => plain(include_str!("fixtures/models.json").trim_end().into(), behaviour, ticket),
+        Err(refusal) => return refuse(&refusal, vendor, None, seq, ticket),
+        Ok(call) => call.answer(behaviour, ticket),
     };
     *response.status_mut() = status;
+    name_request(&mut response, vendor, seq);
     let headers = response.headers_mut();
-    let id = HeaderValue::try_from(format!("req_mock_{seq}")).expect("digits");
-    headers.insert("x-request-id", id);
-    headers.insert("openai-processing-ms", HeaderValue::from_static("1"));
-    headers.insert("x-ratelimit-remaining-requests", HeaderValue::from_static("9999"));
+    let limits = match vendor {
+        Vendor::Anthropic => "anthropic-ratelimit-requests-remaining",
+        Vendor::OpenAi | Vendor::Azure => {
+            headers.insert("openai-processing-ms", HeaderValue::from_static("1"));
+            "x-ratelimit-remaining-requests"
+        }
+    };
+    headers.insert(HeaderName::from_static(limits), HeaderValue::from_static("9999"));
     response
 }
 
-enum Call<'a> {
-    Chat(ChatRequest<'a>),
-    Embeddings(EmbeddingRequest<'a>),
-    Models,
+fn name_request(response: &mut Response<Reply>, vendor: Vendor, seq: u64) {
+    let id = HeaderValue::try_from(request_id(seq)).expect("digits");
+    response.headers_mut().insert(HeaderName::from_static(vendor.request_id()), id);
 }
 
-impl Call<'_> {
-    /// What script entries match against.
-    fn prompt(&self) -> &str {
-        match self {
-            Self::Chat(request) => request.prompt(),
-            Self::Embeddings(request) => request.input.0.first().map_or("", |text| text),
-            Self::Models => "",
-        }
-    }
+fn request_id(seq: u64) -> String {
+    format!("req_mock_{seq}")
 }
 
-fn read<'a>(head: &Parts, body: &'a Bytes) -> Result<Call<'a>, Refusal> {
-    match (&head.method, head.uri.path()) {
-        (&Method::POST, CHAT) => serde_json::from_slice(body).map(Call::Chat).map_err(|e| unreadable(body, &e)),
-        (&Method::POST, EMBEDDINGS) => {
-            serde_json::from_slice(body).map(Call::Embeddings).map_err(|e| unreadable(body, &e))
-        }
-        (&Method::GET, MODELS) => Ok(Call::Models),
-        (method, path) => Err(Refusal {
-            status: StatusCode::NOT_FOUND,
-            code: Some("unknown_url"),
-            ..bad_request(format!("Invalid URL ({method} {path})"), None)
-        }),
-    }
-}
-
-fn authorized(shared: &Shared, head: &Parts) -> bool {
-    let Some(key) = &shared.api_key else { return true };
-    let sent = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    sent.and_then(|value| value.strip_prefix("Bearer ")) == Some(key)
-}
-
-fn wrong_key() -> Refusal {
-    let refusal = bad_request("Incorrect API key provided.".to_owned(), None);
-    Refusal { status: StatusCode::UNAUTHORIZED, code: Some("invalid_api_key"), ..refusal }
-}
-
-fn unreadable(body: &[u8], error: &serde_json::Error) -> Refusal {
-    if !is_json(body) {
-        return bad_request("We could not parse the JSON body of your request.".to_owned(), None);
-    }
-    let text = error.to_string();
-    let param = ["model", "messages", "input"].into_iter().find(|name| text.contains(&format!("`{name}`")));
-    bad_request(text, param)
-}
-
-fn bad_request(message: String, param: Option<&'static str>) -> Refusal {
-    Refusal { status: StatusCode::BAD_REQUEST, kind: "invalid_request_error", message, param, code: None }
-}
-
-fn scripted_error(status: StatusCode) -> Refusal {
-    let (kind, code) = match status.as_u16() {
-        401 => ("invalid_request_error", Some("invalid_api_key")),
-        429 => ("requests", Some("rate_limit_exceeded")),
-        400..=499 => ("invalid_request_error", None),
-        _ => ("server_error", None),
-    };
-    Refusal { status, kind, message: format!("Mock error {}.", status.as_u16()), param: None, code }
-}
-
-fn refuse(refusal: &Refusal, retry_after: Option<&str>, ticket: Ticket) -> Response<Reply> {
-    let body = answer::error_body(&refusal.message, refusal.kind, refusal.param, refusal.code);
+fn refuse(refusal: &Refusal, vendor: Vendor, retry_after: Option<&str>, seq: u64, ticket: Ticket) -> Response<Reply> {
+    let body = refusal.body(vendor, &request_id(seq));
     let mut response = typed("application/json", Reply::whole(body, Some(ticket)));
     *response.status_mut() = refusal.status;
+    name_request(&mut response, vendor, seq);
     if let Some(value) = retry_after.and_then(|text| HeaderValue::try_from(text).ok()) {
         response.headers_mut().insert(header::RETRY_AFTER, value);
     }
     response
 }
 
-fn typed(content_type: &'static str, reply: Reply) -> Response<Reply> {
-    let mut response = Response::new(reply);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
+/// A request that was understood.
+struct Call<'a> {
+    route: Route<'a>,
+    body: Body<'a>,
 }
 
-fn chat(request: &ChatRequest<'_>, behaviour: &Behaviour, ticket: Ticket) -> Response<Reply> {
-    let prompt = request.prompt();
-    let wants_tool = behaviour.tool_call.unwrap_or_else(|| prompt.contains("use the tool"));
-    let chat = Chat {
-        model: &request.model,
-        prompt,
-        text: text(prompt, behaviour),
-        finish: if behaviour.fault == Some(Fault::Length) { "length" } else { "stop" },
-        tool: request.first_tool().filter(|_| wants_tool),
-    };
-    if request.stream != Some(true) {
-        return plain(chat.json(), behaviour, ticket);
+enum Body<'a> {
+    Chat(ChatRequest<'a>),
+    Completion(CompletionRequest<'a>),
+    Response(ResponsesRequest<'a>),
+    Messages(MessagesRequest<'a>),
+    Embeddings(EmbeddingRequest<'a>),
+    None,
+}
+
+impl Call<'_> {
+    fn ask(&self) -> Option<Ask<'_>> {
+        match &self.body {
+            Body::Chat(request) => Some(request.ask()),
+            Body::Completion(request) => Some(request.ask()),
+            Body::Response(request) => Some(request.ask()),
+            Body::Messages(request) => Some(request.ask()),
+            Body::Embeddings(_) | Body::None => None,
+        }
     }
-    let form = StreamForm {
-        chunks: behaviour.chunks.unwrap_or(DEFAULT_CHUNKS),
-        usage: request.wants_usage(),
-        choices_null: behaviour.fault == Some(Fault::ChoicesNull),
-        error_after: if let Some(Fault::ErrorEvent(n)) = behaviour.fault { Some(n) } else { None },
-        done: behaviour.fault != Some(Fault::NoDone),
-        line_end: if behaviour.fault == Some(Fault::SplitUtf8) { "\r\n" } else { "\n" },
-    };
-    stream(chat.events(&form), behaviour, ticket)
+
+    /// What script entries match against.
+    fn prompt(&self) -> &str {
+        match &self.body {
+            Body::Chat(request) => request.ask().prompt,
+            Body::Completion(request) => request.ask().prompt,
+            Body::Response(request) => request.ask().prompt,
+            Body::Messages(request) => request.ask().prompt,
+            Body::Embeddings(request) => request.input.0.first().map_or("", |text| text),
+            Body::None => "",
+        }
+    }
+
+    /// The model of the path or the body; a body without one is refused on reading.
+    fn model(&self) -> &str {
+        let of_body = match &self.body {
+            Body::Embeddings(request) => request.model.as_deref(),
+            _ => self.ask().and_then(|ask| ask.model),
+        };
+        self.route.deployment.or(of_body).unwrap_or_default()
+    }
+
+    fn answer(&self, behaviour: &Behaviour, ticket: Ticket) -> Response<Reply> {
+        let (api, model) = (self.route.api, self.model());
+        let ask = match (&self.body, self.ask()) {
+            (Body::Embeddings(request), _) => return plain(embedding::body(model, request), behaviour, ticket),
+            (_, None) => {
+                let list = if self.route.vendor == Vendor::Anthropic { ANTHROPIC_MODELS } else { MODELS };
+                return plain(list.trim_end().into(), behaviour, ticket);
+            }
+            (_, Some(ask)) if api == Api::CountTokens => return plain(messages::count(ask.prompt), behaviour, ticket),
+            (_, Some(ask)) => ask,
+        };
+        let said = say(&ask, model, behaviour);
+        if !ask.stream {
+            return plain(said.json(api), behaviour, ticket);
+        }
+        let form = StreamForm {
+            chunks: behaviour.chunks.unwrap_or(DEFAULT_CHUNKS),
+            usage: ask.usage,
+            choices_null: behaviour.fault == Some(Fault::ChoicesNull),
+            azure: self.route.vendor == Vendor::Azure,
+            done: behaviour.fault != Some(Fault::NoDone),
+            line_end: if behaviour.fault == Some(Fault::SplitUtf8) { "\r\n" } else { "\n" },
+        };
+        let mut events = said.events(api, &form);
+        if let Some(Fault::ErrorEvent(sent)) = behaviour.fault
+            && sent < events.len()
+        {
+            events.truncate(sent);
+            events.extend(said.failure(api, sent, &form));
+        }
+        stream(events, behaviour, ticket)
+    }
+}
+
+fn say<'a>(ask: &Ask<'a>, model: &'a str, behaviour: &'a Behaviour) -> Said<'a> {
+    let prompt = ask.prompt;
+    let wants_tool = behaviour.tool_call.unwrap_or_else(|| prompt.contains("use the tool") && !ask.has_result);
+    let thinks = behaviour.thinking.unwrap_or(ask.thinking);
+    Said {
+        text: text(prompt, behaviour),
+        others: ask.others.iter().map(|prompt| text(prompt, behaviour)).collect(),
+        tool: ask.tool.filter(|_| wants_tool),
+        thinking: thinks.then(|| format!("The question [{}] has one answer.", answer::marker(prompt))),
+        sealed: ask.sealed,
+        length: behaviour.fault == Some(Fault::Length),
+        stop: behaviour.stop.as_deref(),
+        cached: behaviour.cached_tokens.unwrap_or(0),
+        written: behaviour.cache_write_tokens.unwrap_or(0),
+        store: ask.store,
+        previous: ask.previous,
+        ..Said::nothing(model, prompt)
+    }
 }
 
 fn text(prompt: &str, behaviour: &Behaviour) -> String {
@@ -216,117 +244,36 @@ fn text(prompt: &str, behaviour: &Behaviour) -> String {
     text
 }
 
-fn stream(mut events: Vec<Bytes>, behaviour: &Behaviour, ticket: Ticket) -> Response<Reply> {
-    let mut gap = Duration::from_millis(behaviour.chunk_ms.unwrap_or(0));
-    let mut end = End::Clean;
-    match behaviour.fault {
-        Some(Fault::CutAfter(n)) => end = cut(&mut events, n, End::Cut),
-        Some(Fault::RstAfter(n)) => end = cut(&mut events, n, End::Reset),
-        Some(Fault::HangAfter(n)) => end = cut(&mut events, n, End::Stall),
-        Some(Fault::HalfEventAfter(n)) => {
-            let half = events.get(n).map(|event| event.slice(..event.len() / 2));
-            end = cut(&mut events, n, End::Stall);
-            events.extend(half);
-        }
-        Some(Fault::NeverEnding) => {
-            let more = events[1].clone();
-            end = cut(&mut events, 2, End::Repeat(more));
-        }
-        Some(Fault::SplitUtf8) => events = events.iter().flat_map(awkward_pieces).collect(),
-        Some(Fault::Gzip) => events = gzipped(&events),
-        Some(Fault::NotJson) => events = vec![Bytes::from_static(b"data: <html>\n\n")],
-        _ => {}
+fn read<'a>(shared: &Shared, head: &'a Parts, route: Route<'a>, body: &'a Bytes) -> Result<Call<'a>, Refusal> {
+    if shared.api_key.as_ref().is_some_and(|key| !route.vendor.has_key(&head.headers, key)) {
+        return Err(Refusal::wrong_key());
     }
-    if behaviour.burst == Some(true) {
-        events = vec![events.concat().into()];
-        gap = Duration::ZERO;
+    if route.vendor == Vendor::Anthropic && !head.headers.contains_key(route::ANTHROPIC_VERSION) {
+        return Err(Refusal::bad_request("anthropic-version: header is required", None));
     }
-    let mut response = typed("text/event-stream; charset=utf-8", Reply::paced(events, gap, end, ticket));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    encoded(response, behaviour)
-}
-
-fn cut(events: &mut Vec<Bytes>, after: usize, end: End) -> End {
-    events.truncate(after);
-    end
-}
-
-fn plain(body: Vec<u8>, behaviour: &Behaviour, ticket: Ticket) -> Response<Reply> {
-    let body = if behaviour.fault == Some(Fault::NotJson) { b"<html>not JSON</html>".to_vec() } else { body };
-    let (after, end) = match behaviour.fault {
-        Some(Fault::CutAfter(n)) => (n, End::Cut),
-        Some(Fault::RstAfter(n)) => (n, End::Reset),
-        Some(Fault::HangAfter(n) | Fault::HalfEventAfter(n)) => (n, End::Stall),
-        Some(Fault::Gzip) => {
-            let body = gzipped(&[body.into()]).concat();
-            return encoded(typed("application/json", Reply::whole(body, Some(ticket))), behaviour);
-        }
-        Some(Fault::SplitUtf8) => {
-            let (length, pieces) = (body.len(), awkward_pieces(&body.into()));
-            let gap = Duration::from_millis(behaviour.chunk_ms.unwrap_or(0));
-            return typed("application/json", Reply::paced(pieces, gap, End::Clean, ticket).announcing(length));
-        }
-        _ => return typed("application/json", Reply::whole(body, Some(ticket))),
+    let read = match route.api {
+        Api::Chat => serde_json::from_slice(body).map(Body::Chat),
+        Api::Completions => serde_json::from_slice(body).map(Body::Completion),
+        Api::Responses => serde_json::from_slice(body).map(Body::Response),
+        Api::Messages | Api::CountTokens => serde_json::from_slice(body).map(Body::Messages),
+        Api::Embeddings => serde_json::from_slice(body).map(Body::Embeddings),
+        Api::Models => return Ok(Call { route, body: Body::None }),
     };
-    let length = body.len();
-    let part = Bytes::from(body).slice(..after.min(length.saturating_sub(1)));
-    typed("application/json", Reply::paced(vec![part], Duration::ZERO, end, ticket).announcing(length))
-}
-
-fn encoded(mut response: Response<Reply>, behaviour: &Behaviour) -> Response<Reply> {
-    if behaviour.fault == Some(Fault::Gzip) {
-        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    let call = Call { route, body: read.map_err(|error| unreadable(body, &error))? };
+    if call.model().is_empty() {
+        return Err(Refusal::bad_request("missing field `model`", Some("model")));
     }
-    response
-}
-
-fn gzipped(frames: &[Bytes]) -> Vec<Bytes> {
-    let mut head = Vec::new();
-    let mut gzip = Gzip::start(&mut head);
-    let mut out = vec![Bytes::from(head)];
-    for frame in frames {
-        let mut piece = Vec::with_capacity(frame.len() + 8);
-        gzip.piece(&mut piece, frame);
-        out.push(piece.into());
+    if let (Api::Messages, Body::Messages(MessagesRequest { max_tokens: None, .. })) = (route.api, &call.body) {
+        return Err(Refusal::bad_request("max_tokens: Field required", None));
     }
-    let mut tail = Vec::new();
-    gzip.finish(&mut tail);
-    out.push(tail.into());
-    out
+    Ok(call)
 }
 
-/// Cuts where a careless reader breaks: after the first byte of every character of several bytes, inside `data:` and
-/// between `\r` and `\n`.
-fn awkward_pieces(event: &Bytes) -> Vec<Bytes> {
-    let mut cuts: Vec<usize> = event
-        .iter()
-        .enumerate()
-        .filter(|(at, byte)| **byte >= 0xC0 || **byte == b'\r' || *at == 1)
-        .map(|(at, _)| at + 1)
-        .filter(|at| *at < event.len())
-        .collect();
-    cuts.push(event.len());
-    let mut from = 0;
-    cuts.into_iter().map(|to| event.slice(std::mem::replace(&mut from, to)..to)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn awkward_pieces_split_every_long_character_and_lose_nothing(text in "[a-zé你🌍\r\n]{1,40}") {
-            let whole = Bytes::from(text.clone().into_bytes());
-            let pieces = awkward_pieces(&whole);
-            prop_assert_eq!(pieces.concat(), text.as_bytes());
-            for piece in &pieces {
-                prop_assert!(!piece.is_empty());
-                let long = piece.iter().filter(|byte| **byte >= 0xC0).count();
-                prop_assert!(long <= 1 && (long == 0 || piece.last() >= Some(&0xC0)));
-            }
-        }
+fn unreadable(body: &[u8], error: &serde_json::Error) -> Refusal {
+    if !is_json(body) {
+        return Refusal::bad_request("We could not parse the JSON body of your request.", None);
     }
+    let text = error.to_string();
+    let param = ["model", "messages", "input", "prompt"].into_iter().find(|name| text.contains(&format!("`{name}`")));
+    Refusal::bad_request(text, param)
 }

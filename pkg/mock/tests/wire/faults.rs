@@ -116,6 +116,89 @@ fn gzip_is_sent_without_being_asked_for() {
 }
 
 #[test]
+fn a_brotli_stream_is_the_plain_one_event_by_event() {
+    let plain = body(&drain(&mut ask(&mock(), "x-mock-chunks: 4\r\n", &chat(STREAM))).0);
+    let (answer, _) = drain(&mut ask(&mock(), "x-mock-chunks: 4\r\nx-mock-fault: brotli\r\n", &chat(STREAM)));
+    assert!(String::from_utf8_lossy(&answer).contains("content-encoding: br\r\n"));
+    let encoded = body(&answer);
+    assert_eq!((encoded[0], encoded[encoded.len() - 1]), (0x0C, 0x03), "the window and the empty last block");
+    let (mut decoded, mut rest) = (Vec::new(), &encoded[1..]);
+    while rest.len() > 1 {
+        let header = u32::from_le_bytes([rest[0], rest[1], rest[2], 0]);
+        assert_eq!(header & 7, 0, "neither the last block nor one of another size class");
+        let end = 3 + usize::try_from(((header >> 3) & 0xFFFF) + 1).expect("16 bits");
+        decoded.extend_from_slice(&rest[3..end]);
+        rest = &rest[end..];
+    }
+    assert_eq!(decoded, plain);
+}
+
+#[test]
+fn an_encoded_stream_can_be_cut_between_its_events() {
+    let asked = "x-mock-encoding: gzip\r\nx-mock-fault: cut-after=3\r\n";
+    let (answer, _) = drain(&mut ask(&mock(), asked, &chat(STREAM)));
+    assert!(cut_off(&answer));
+    assert_eq!(events(&answer), 3);
+    assert!(answer.ends_with(b"\n\n\r\n"), "the last event is whole");
+}
+
+#[test]
+fn a_body_may_end_long_after_its_last_byte() {
+    for more in ["", STREAM] {
+        let mock = mock();
+        let mut stream = ask(&mock, "x-mock-fault: late-close=300\r\n", &chat(more));
+        let (mut got, mut part) = (Vec::new(), [0; 4096]);
+        while !String::from_utf8_lossy(&got).contains(if more.is_empty() { "fp_mock\"}" } else { "[DONE]\n\n" }) {
+            let n = stream.read(&mut part).expect("open");
+            got.extend_from_slice(&part[..n]);
+        }
+        assert!(cut_off(&got), "the end of the body is still to come");
+        assert_eq!(mock.counts().finished, 0);
+        let (rest, end) = drain(&mut stream);
+        end.expect("a clean close");
+        assert!(rest.ends_with(b"0\r\n\r\n"));
+        assert_eq!(mock.counts().finished, 1);
+    }
+}
+
+#[test]
+fn half_an_event_may_be_followed_by_the_rest() {
+    let whole = body(&drain(&mut ask(&mock(), "", &chat(STREAM))).0);
+    let asked = "x-mock-fault: half-event-after=2\r\nx-mock-pause-ms: 50\r\n";
+    let (answer, _) = drain(&mut ask(&mock(), asked, &chat(STREAM)));
+    assert_eq!(body(&answer), whole);
+    let halves = answer.windows(2).filter(|w| w == b"\n\n").count();
+    assert_eq!(halves, 75, "every event once");
+    assert!(
+        answer.split(|byte| *byte == b'\r').any(|chunk| chunk.starts_with(b"\ndata: ") && !chunk.ends_with(b"\n\n"))
+    );
+}
+
+#[test]
+fn the_head_may_come_long_before_the_first_byte() {
+    for more in ["", STREAM] {
+        let mock = mock();
+        let mut stream = ask(&mock, "x-mock-first-byte-ms: 200\r\n", &chat(more));
+        let mut part = [0; 4096];
+        let n = stream.read(&mut part).expect("a head");
+        assert!(part[..n].starts_with(b"HTTP/1.1 200") && part[..n].ends_with(b"\r\n\r\n"), "the head alone");
+        assert!(!drain(&mut stream).0.is_empty());
+    }
+}
+
+#[test]
+fn headers_may_fail_the_first_tries_of_a_client_only() {
+    let mock = mock();
+    let failing = "x-mock-status: 529\r\nx-mock-retry-after: 0\r\nx-mock-times: 2\r\n";
+    let status = |prompt| {
+        let answer = text(&mut ask(&mock, failing, &chat("").replace(PROMPT, prompt)));
+        (answer[9..12].to_owned(), answer.contains("retry-after: 0\r\n"))
+    };
+    let (failed, served) = (("529".to_owned(), true), ("200".to_owned(), false));
+    assert_eq!([status("a"), status("a"), status("b"), status("a")], [failed.clone(), failed.clone(), failed, served]);
+}
+
+#[test]
 fn a_chunk_with_null_choices_comes_second() {
     let (answer, _) = faulty(&mock(), "choices-null", STREAM);
     let body = String::from_utf8(body(&answer)).expect("UTF-8");

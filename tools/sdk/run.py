@@ -1,0 +1,287 @@
+"""Runs the ordinary calls of the official SDKs and of frameworks on them, from their registries, against Signet.
+
+    python3 tools/sdk/run.py [--direct] [--allow-unserved] [--packages DIR]
+
+A gateway with one data folder and the mock provider are started on free ports; every call is made twice, and the second
+answer has to come from the cache and be the same. What was not run fails the run, unless --allow-unserved says that the
+gateway is still to learn the API. --direct puts the mock in the gateway's place: whether the SDKs take what the mock says.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # leave no __pycache__ in the repository
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "deploy/demo"))
+from checks import Failure, wait_until  # noqa: E402  (found by the line before)
+from processes import Process, environment, free_port, tail  # noqa: E402
+
+KEY = "sk-sdk-proof"
+INSTALL_S, RUN_S = 900, 900
+GPT, CLAUDE = "gpt-4o-mini", "claude-sonnet-4-5"
+TURN = [{"role": "user", "content": "probe"}]
+CHAT, MESSAGE = {"messages": TURN}, {"messages": TURN, "max_tokens": 9}
+# Every way through the gateway: its name, the path, the model, and a request that shows whether it is there. `a>b` is API
+# `a` on a model whose provider speaks `b`.
+WAYS = (
+    ("chat", "/v1/chat/completions", GPT, CHAT),
+    ("completions", "/v1/completions", GPT, {"prompt": "probe"}),
+    ("responses", "/v1/responses", GPT, {"input": "probe"}),
+    ("embeddings", "/v1/embeddings", "text-embedding-3-small", {"input": "probe"}),
+    ("models", "/v1/models", None, None),
+    ("messages", "/v1/messages", CLAUDE, MESSAGE),
+    ("count_tokens", "/v1/messages/count_tokens", CLAUDE, {"messages": TURN}),
+    ("chat>messages", "/v1/chat/completions", CLAUDE, {**CHAT, "max_tokens": 9}),
+    ("responses>messages", "/v1/responses", CLAUDE, {"input": "probe", "store": False, "max_output_tokens": 99}),
+    ("messages>chat", "/v1/messages", GPT, MESSAGE),
+)
+# A refusal with one of these says that the way is not there yet; any other answer lets its cells run, and fail.
+ABSENT = (400, 401, 404, 405, 501)
+
+
+def say(text):
+    print(f"sdk: {text}", flush=True)
+
+
+# Packages, from wherever pip and npm are told to look.
+
+def install(name, sources, folder, commands):
+    """Runs the commands in a fresh folder unless it already holds just these sources."""
+    digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
+    stamp = folder / "installed"
+    if stamp.exists() and stamp.read_text() == digest:
+        return folder
+    say(f"installing {name} ...")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for source in sources:
+        shutil.copy(source, folder)
+    for command in commands:
+        done = subprocess.run([str(word) for word in command], cwd=folder, timeout=INSTALL_S, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+        if done.returncode != 0:
+            raise Failure(f"{command[0]} {command[1]} failed:\n{done.stdout[-3000:]}")
+    stamp.write_text(digest)
+    return folder
+
+
+def python(name, packages):
+    folder = packages / name
+    pip = [folder / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    install(name, [HERE / f"{name}.txt"], folder, [
+        [sys.executable, "-m", "venv", folder / "venv"], [*pip, "--requirement", folder / f"{name}.txt"]])
+    return folder / "venv/bin/python"
+
+
+def node(packages):
+    """The pinned Node.js is a package too: the SDKs want a newer one than many machines have."""
+    folder = packages / "js"
+    npm = ["npm", "ci", "--no-audit", "--no-fund", "--omit-lockfile-registry-resolved"]
+    install("js", [HERE / "package.json", HERE / "package-lock.json"], folder, [npm])
+    return folder
+
+
+# The stack.
+
+def programs():
+    given = os.environ.get("SIGNET_BIN_DIR")
+    if given:
+        return Path(given)
+    done = subprocess.run([os.environ.get("CARGO", "cargo"), "build", "--locked", "-p", "signet", "-p", "signet-mock-cli"],
+                          cwd=ROOT, check=False)
+    if done.returncode != 0:
+        raise Failure("the build failed; what it said is above")
+    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "debug"
+
+
+def start_mock(programs, folder):
+    mock = Process("mock", [programs / "signet-mock", "--listen", "127.0.0.1:0", "--api-key", KEY], {}, folder)
+    mock.start()
+
+    def address():
+        if mock.is_gone():
+            raise Failure(f"signet-mock ended at once:\n{tail(mock.log)}")
+        words = mock.log.read_text().split()
+        return words[2] if words[:2] == ["listening", "on"] and len(words) > 2 else None
+    return mock, wait_until("signet-mock's first line", address, 20, mock.log).removesuffix("/v1")
+
+
+def settings(mock, folder, kinds):
+    """Two providers at the mock, one for each vendor's API; no semantic hits, which would answer one cell with another's."""
+    values = {"SIGNET_DATA": str(folder / "data"), "SIGNET_SEMANTIC__MODE": "off", "SIGNET_LIMITS__IP_RPS": "0",
+              "SIGNET_SERVER__LISTEN": f"127.0.0.1:{free_port()}", "SIGNET_ADMIN__LISTEN": f"127.0.0.1:{free_port()}",
+              "SIGNET_ADMIN_TOKEN": secrets.token_hex(16), "NO_COLOR": "1", "SIGNET_LINEAGE__ORIGIN": "sdk.signet.test/log"}
+    for number, kind in enumerate(kinds):
+        values |= {f"SIGNET_PROVIDER__{number}__NAME": kind, f"SIGNET_PROVIDER__{number}__KIND": kind,
+                   f"SIGNET_PROVIDER__{number}__BASE_URL": f"{mock}/v1"}
+    models = {GPT: "openai", "text-embedding-3-small": "openai", CLAUDE: "anthropic"}
+    for number, (model, kind) in enumerate(item for item in models.items() if item[1] in kinds):
+        values |= {f"SIGNET_MODEL__{number}__NAME": model, f"SIGNET_MODEL__{number}__TARGETS__0__PROVIDER": kind,
+                   f"SIGNET_MODEL__{number}__TARGETS__0__MODEL": model}
+    return values
+
+
+def start_gateway(programs, mock, folder, kinds):
+    env = settings(mock, folder, kinds)
+    gateway = Process("signet", [programs / "signet", "serve"], env, folder)
+    gateway.start()
+    url = f"http://{env['SIGNET_SERVER__LISTEN']}"
+
+    def ready():
+        if gateway.is_gone():
+            raise Failure(f"signet ended instead of serving:\n{tail(gateway.log)}")
+        return ask(f"{url}/readyz")[0] == 200
+    wait_until("signet ready", ready, 30, gateway.log)
+    return gateway, url
+
+
+def ask(url, body=None):
+    """Status and body, with every vendor's way to bring a key."""
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    if "/messages" in url:
+        headers |= {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
+        del headers["Authorization"]
+    request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, refusal.read()
+    except OSError as fault:
+        return 0, str(fault).encode()
+
+
+def served(url):
+    """The ways that are there, and why the others are not."""
+    there, absent = [], {}
+    for name, path, model, body in WAYS:
+        status, said = ask(url + path, body and {"model": model, **body})
+        if status in ABSENT:
+            absent[name] = f"{status} {said[:120].decode(errors='replace')}"
+        else:
+            there.append(name)
+    return there, absent
+
+
+# The run.
+
+def own(extra):
+    """The environment without what a developer has set for these SDKs: keys, addresses, headers, tracing."""
+    theirs = ("ANTHROPIC_", "OPENAI_", "AZURE_", "LANGCHAIN_", "LANGSMITH_", "LLAMA_", "AI_GATEWAY_")
+    return {name: value for name, value in environment(extra).items() if not name.startswith(theirs)}
+
+
+def cells(command, env, results, versions, label):
+    say(f"running {label} ...")
+    child = subprocess.Popen([str(word) for word in command], env=env, stdout=subprocess.PIPE, text=True, errors="replace")
+    try:
+        for line in child.stdout:
+            if not line.startswith("{"):
+                print(line, end="", flush=True)
+                continue
+            told = json.loads(line)
+            if "versions" in told:
+                versions[label] = told["versions"]
+            else:
+                results.append({"runner": label, **told})
+        code = child.wait(RUN_S)
+    finally:
+        child.kill()
+    if code != 0:
+        raise Failure(f"{label} ended with {code}")
+
+
+def table(results, passes):
+    """A row for a cell; the reasons of failures below."""
+    rows = {}
+    for one in results:
+        rows.setdefault((one["runner"], one["sdk"], one["case"]), {})[one.get("pass")] = one
+    widths = [max(len(row[column]) for row in rows) for column in (1, 2)]
+    print(f"\n{'SDK':<{widths[0]}}  {'call':<{widths[1]}}  " + "  ".join(f"{name:<7}" for name in passes))
+    for (_, sdk, case), row in rows.items():
+        marks = ["not run" if None in row else mark(row.get(name)) for name in passes]
+        print(f"{sdk:<{widths[0]}}  {case:<{widths[1]}}  " + "  ".join(f"{text:<7}" for text in marks))
+    print()
+
+
+def mark(one):
+    if one is None:
+        return "-"
+    return "FAILED" if one["wrong"] else "good"
+
+
+def report(results, versions, passes, absent, allow):
+    table(results, passes)
+    for label, names in versions.items():
+        print(f"{label}: " + ", ".join(f"{name} {version}" for name, version in names.items()))
+    failed = [one for one in results if one.get("wrong")]
+    idle = [one for one in results if "not_run" in one]
+    for one in failed:
+        print(f"\n{one['sdk']}, {one['case']}, {one['pass']}:\n{one['wrong'].rstrip()}")
+    for name, why in absent.items():
+        print(f"\nnot served: {name}: {why}")
+    ran = len({(one["runner"], one["sdk"], one["case"]) for one in results if "pass" in one})
+    print()
+    say(f"{ran} calls run, {len(failed)} failed, {len(idle)} not run")
+    if failed or (idle and not allow) or not ran:
+        raise Failure("every call has to be run and to be good")
+
+
+def main():
+    flags = argparse.ArgumentParser(description="The official SDKs against Signet, on a miss and on a hit.")
+    flags.add_argument("--direct", action="store_true", help="the SDKs ask the mock itself")
+    flags.add_argument("--allow-unserved", action="store_true", help="work in progress: what the gateway lacks may stay")
+    flags.add_argument("--packages", type=Path, default=ROOT / ".cache/sdk", help="where packages are installed")
+    asked = flags.parse_args()
+    packages, folder = asked.packages.resolve(), Path(tempfile.mkdtemp(prefix="signet-sdk-"))
+    pythons = {name: python(name, packages) for name in ("openai-anthropic", "frameworks")}
+    js, bin_dir, running = node(packages), programs(), []
+    try:
+        mock, mock_url = start_mock(bin_dir, folder)
+        running.append(mock)
+        base, there, absent = mock_url, [name for name, *_ in WAYS], {}
+        if not asked.direct:
+            gateway, base = start_gateway(bin_dir, mock_url, folder, kinds(bin_dir, mock_url, folder))
+            running.append(gateway)
+            there, absent = served(base)
+        env = own({"SDK_BASE": base, "SDK_MOCK": mock_url, "SDK_KEY": KEY, "SDK_DIRECT": str(int(asked.direct)),
+                           "SDK_SERVED": " ".join(there), "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1"})
+        results, versions = [], {}
+        for name, interpreter in pythons.items():
+            cells([interpreter, HERE / f"{name.replace('-', '_')}.py"], env, results, versions, name)
+        shutil.copy(HERE / "cells.mjs", js)  # modules are looked for beside it
+        cells([js / "node_modules/node/bin/node", js / "cells.mjs"], env, results, versions, "js")
+        report(results, versions, ("direct",) if asked.direct else ("miss", "hit"), absent, asked.allow_unserved)
+    finally:
+        for process in reversed(running):
+            process.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def kinds(bin_dir, mock_url, folder):
+    """Both vendors' kinds of provider, or OpenAI's alone if the gateway knows no other."""
+    both = ("openai", "anthropic")
+    done = subprocess.run([bin_dir / "signet", "config", "check"], env=environment(settings(mock_url, folder, both)),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        say(f"no kind anthropic: {done.stdout.strip()[:300]}")
+    return both if done.returncode == 0 else both[:1]
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        print(f"sdk: {failure}", file=sys.stderr)
+        sys.exit(1)
