@@ -5,5 +5,6 @@
 //! What cannot be said in the other API is refused by name, never dropped.
 
 mod api;
+pub mod kinds;
 
 pub use api::Api;

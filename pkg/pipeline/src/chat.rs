@@ -15,11 +15,11 @@ use crate::questions::Drawn;
 use crate::reply::{self, Hit, Reply, ReplyBody, names};
 use bytes::Bytes;
 use http::Method;
-use http::uri::PathAndQuery;
 use signet_cache::{
     Ask as CacheAsk, CacheKey, Decision, Entry, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared,
     Question, Stored,
 };
+use signet_dialect::Api;
 use signet_lineage::{CacheFacts, Outcome, Relation};
 use signet_openai::{BadRequest, ChatRequest, EmbeddingsRequest};
 use signet_provider::{Ask, Auth, Route, Target, filter_request_headers};
@@ -86,7 +86,7 @@ impl Pipeline {
         let ask_usage = stream && self.parts.settings.inject_usage;
         let sender = request.clone();
         let make = move |target: &Target| sender.with(renamed(sender.model(), target), usage_wanted || ask_usage);
-        let call = upstream_call(head, auth, plan.route.clone(), "/chat/completions", Box::new(make));
+        let call = upstream_call(head, auth, plan.route.clone(), Api::Chat, Box::new(make));
         exchange.routed = Some(call.route.targets[0].model.as_str().to_owned());
         exchange.forwarded_body(&body, &(call.body)(&call.route.targets[0]));
         if stream {
@@ -135,7 +135,7 @@ impl Pipeline {
         let filling = filling(self, exchange, &plan, miss);
         let inputs = request.inputs();
         let make = move |target: &Target| request.with(renamed(request.model(), target));
-        let call = upstream_call(head, auth, plan.route.clone(), "/embeddings", Box::new(make));
+        let call = upstream_call(head, auth, plan.route.clone(), Api::Embeddings, Box::new(make));
         exchange.routed = Some(call.route.targets[0].model.as_str().to_owned());
         exchange.forwarded_body(&body, &(call.body)(&call.route.targets[0]));
         let judge = move |whole: &Whole| Judged::embeddings(whole, inputs);
@@ -452,10 +452,11 @@ fn filling(pipeline: &Pipeline, exchange: &Exchange, plan: &Plan<'_>, miss: Miss
     })
 }
 
-fn upstream_call(head: &Head, auth: Auth, route: Route, path: &'static str, body: landing::BodyFor) -> Call {
+fn upstream_call(head: &Head, auth: Auth, route: Route, api: Api, body: landing::BodyFor) -> Call {
     let ask = Ask {
         method: Method::POST,
-        path: PathAndQuery::from_static(path),
+        api,
+        query: None,
         headers: filter_request_headers(&head.headers),
         authorization: auth,
         deadline: None,

@@ -261,7 +261,7 @@ impl Pipeline {
                 let value = headers.get(AUTHORIZATION).filter(|value| names_a_caller(value));
                 let value = value.ok_or(Fault::Unauthenticated)?;
                 let tenant = self.parts.keys.tenant_of("authorization", value.as_bytes());
-                Ok((tenant, "passthrough", Auth::Caller(value.clone())))
+                Ok((tenant, "passthrough", Auth::Caller { header: AUTHORIZATION, value: value.clone() }))
             }
         }
     }

@@ -6,8 +6,9 @@ use crate::headers::RequestHeaders;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use signet_types::ProviderName;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use signet_dialect::Api;
+use signet_types::{ModelName, ProviderName};
 use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,15 +18,21 @@ use tokio::time::Instant;
 pub enum Auth {
     /// The provider's own key, or none if it has none.
     Provider,
-    /// The caller's own Authorization. For the one provider it was meant for, never another.
-    Caller(HeaderValue),
+    /// The caller's own. For the one provider it was meant for, never another.
+    Caller {
+        /// The header in which it came: `authorization`, `x-api-key` or `api-key`. What the provider's kind reads elsewhere
+        /// is said there.
+        header: HeaderName,
+        /// As it came.
+        value: HeaderValue,
+    },
 }
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Provider => "Provider",
-            Self::Caller(_) => "Caller(..)",
+            Self::Caller { .. } => "Caller(..)",
         })
     }
 }
@@ -33,11 +40,17 @@ impl fmt::Debug for Auth {
 /// One request to one provider.
 #[derive(Debug, Clone)]
 pub struct Call {
+    /// What is asked for. Where it is at the provider is the business of the provider's kind.
+    pub api: Api,
+    /// The model's name there; none for APIs that name no model.
+    pub model: Option<ModelName>,
     /// The method.
     pub method: Method,
-    /// Appended to the path of the provider's base URL: `/chat/completions`, not `/v1/chat/completions`.
-    pub path: PathAndQuery,
-    /// The caller's end-to-end headers.
+    /// The caller's target, of which the query is sent on. None where the caller spoke another API than `api`.
+    pub query: Option<PathAndQuery>,
+    /// Whether the caller meant another provider, which could not answer: then its betas and accounts stay here.
+    pub fallback: bool,
+    /// The caller's end-to-end headers. Which of them this provider sees depends on its kind.
     pub headers: RequestHeaders,
     /// The whole body; a second attempt costs no copy.
     pub body: Bytes,
@@ -73,7 +86,7 @@ pub struct Timings {
     pub ttfb: Duration,
 }
 
-/// Something that answers like an OpenAI-compatible API. The seam for other kinds of provider.
+/// Something that answers like the API of one kind of provider.
 #[async_trait]
 pub trait Provider: fmt::Debug + Send + Sync + 'static {
     /// Its configured name.
@@ -81,6 +94,22 @@ pub trait Provider: fmt::Debug + Send + Sync + 'static {
 
     /// Where it lives, as configured: part of what decides whether two answers are interchangeable.
     fn base_url(&self) -> &str;
+
+    /// What else decides how it answers, beside its URL and the model: its kind and the headers that it is always sent. None
+    /// for an OpenAI-compatible one without such headers.
+    fn variant(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Whether it has this API.
+    fn speaks(&self, _api: Api) -> bool {
+        true
+    }
+
+    /// Whether it would see this header (lower case) of a caller's.
+    fn forwards(&self, _header: &str, _fallback: bool) -> bool {
+        true
+    }
 
     /// Sends one request and returns at the response head. Dropping the future cancels the request upstream.
     ///

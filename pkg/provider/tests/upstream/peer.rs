@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::Method;
-use http::uri::PathAndQuery;
+use http::{HeaderName, HeaderValue, Method};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
+use signet_dialect::Api;
 use signet_provider::{
     Auth, Call, HttpProvider, Provider, ProviderConfig, Reply, RequestHeaders, Timeouts, UpstreamBody, UpstreamError,
 };
@@ -147,13 +147,21 @@ pub(crate) fn chunk(text: &str) -> String {
 
 pub(crate) fn call(body: &str) -> Call {
     Call {
+        api: Api::Chat,
+        model: None,
         method: Method::POST,
-        path: PathAndQuery::from_static("/chat/completions"),
+        query: None,
+        fallback: false,
         headers: RequestHeaders::default(),
         body: Bytes::copy_from_slice(body.as_bytes()),
         authorization: Auth::Provider,
         deadline: None,
     }
+}
+
+/// A caller's own credential.
+pub(crate) fn mine(header: &'static str, value: &'static str) -> Auth {
+    Auth::Caller { header: HeaderName::from_static(header), value: HeaderValue::from_static(value) }
 }
 
 /// Sends `body` and reads the whole answer as text.
