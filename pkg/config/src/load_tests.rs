@@ -3,6 +3,7 @@
 use super::*;
 use crate::{AuthMode, DEFAULT_TEXT, Questions, StoreLocation};
 use proptest::prelude::*;
+use signet_dialect::Api;
 use std::io::Write;
 use tempfile::{NamedTempFile, TempDir};
 
@@ -216,7 +217,8 @@ fn all_faults_are_reported_at_once_with_their_keys() {
 fn what_comes_with_a_later_version_is_refused_and_said_to_be_later() {
     let later = [
         ("[auth]\nmode = 'keys'", "auth.mode"),
-        ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'anthropic'", "provider.0.kind"),
+        ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'gemini'", "provider.0.kind"),
+        ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'cohere'", "provider.0.kind"),
         (
             "[[model]]\nname = 'm'\ntargets = [{ provider = 'openai', model = 'n', weight = 1 }]",
             "model.0.targets.0.weight",
@@ -324,6 +326,8 @@ fn a_password_in_the_file_is_a_fault_and_is_not_repeated_in_its_report() {
         "[admin]\ntoken = 'hunter2'",
         "[[provider]]\nname = 'a'\nbase_url = 'http://a'\napi_key = 'hunter2'",
         "[[provider]]\nname = 'a'\nbase_url = 'http://u:hunter2@a'",
+        "[[provider]]\nname = 'a'\nbase_url = 'http://a'\nheaders = { x-gateway-token = 'hunter2' }",
+        "[[provider]]\nname = 'a'\nbase_url = 'http://a'\nheaders = { authorization = 'hunter2' }",
         "[server]\nlisten = 'hunter2'",
         "[admin]\ntoken = 'hunter2",
     ] {
@@ -440,6 +444,72 @@ fn the_usual_key_is_sent_to_its_own_origin_only_unless_it_is_named() {
     assert!(!has_key("base_url = 'http://elsewhere/v1'"));
     assert!(has_key("base_url = 'http://elsewhere/v1'\napi_key_env = 'OPENAI_API_KEY'"));
     assert!(!has_key("api_key_env = ''"), "an empty name means no key");
+}
+
+#[test]
+fn each_kind_of_provider_has_its_place_its_key_and_its_paths() {
+    let text = "
+        [[provider]]\nname = 'o'
+        [[provider]]\nname = 'a'\nkind = 'anthropic'
+        [[provider]]\nname = 'z'\nkind = 'azure'\nbase_url = 'https://r.openai.azure.com'\napi_version = '2024-10-21'
+        [[provider]]\nname = 'v'\nkind = 'azure'\nbase_url = 'https://r.openai.azure.com/openai/v1'
+        [[provider]]\nname = 'c'\nkind = 'anthropic'\nbase_url = 'http://c/v1'\napis = ['messages']";
+    let config = good(text, &[("OPENAI_API_KEY", "sk-o"), ("ANTHROPIC_API_KEY", "sk-a")]);
+    let told: Vec<String> = config
+        .providers
+        .iter()
+        .map(|provider| {
+            let api = if provider.kind.name() == "anthropic" { Api::Messages } else { Api::Chat };
+            let path = format!("{}{}", provider.base_url.as_str().trim_end_matches('/'), provider.kind.path(api, "m"));
+            format!("{path} {}", provider.api_key.as_ref().map_or("-", |key| key.expose()))
+        })
+        .collect();
+    let expected = [
+        "https://api.openai.com/v1/chat/completions sk-o",
+        "https://api.anthropic.com/v1/messages sk-a",
+        "https://r.openai.azure.com/openai/deployments/m/chat/completions?api-version=2024-10-21 -",
+        "https://r.openai.azure.com/openai/v1/chat/completions -",
+        "http://c/v1/messages -",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!((&config.providers[0].apis, &config.providers[4].apis), (&None, &Some(vec![Api::Messages])));
+}
+
+#[test]
+fn kinds_and_headers_that_cannot_work_are_faults() {
+    let rows = [
+        ("kind = 'bedrock'", "provider.0.kind: \"bedrock\" is not supported"),
+        ("kind = 'vertex'", "provider.0.kind: \"vertex\" is not supported"),
+        ("kind = 'else'", "provider.0.kind: is not one of: openai, azure, anthropic"),
+        ("kind = 'azure'", "provider.0.api_version: must be set for a base_url that does not end in /openai/v1"),
+        ("api_version = '1'", "provider.0.api_version: is not a setting"),
+        ("apis = ['chat', 'speech']", "provider.0.apis: is not a list of some of: chat, completions, responses"),
+        ("apis = []", "provider.0.apis: is not a list"),
+        ("forward_headers = ['Authorization']", "provider.0.forward_headers: \"authorization\" is not a header"),
+        ("forward_headers = ['a b']", "provider.0.forward_headers: \"a b\" is not a header"),
+        ("headers = { Cookie = 'a' }", "provider.0.headers.Cookie: is not a header that can be set"),
+        ("headers = { x-team-key = 'a' }", "provider.0.headers.x-team-key: a secret must not stand here"),
+        ("headers = { x-team = \"a\\nb\" }", "provider.0.headers.x-team: holds a character"),
+        ("headers = { x-team_env = 'NONE' }", "provider.0.headers.x-team_env: names the variable NONE"),
+    ];
+    for (text, expected) in rows {
+        let fault = fault(&format!("[[provider]]\nname = 'a'\nbase_url = 'http://a'\n{text}"));
+        assert!(fault.starts_with(expected), "{fault}");
+    }
+}
+
+#[test]
+fn headers_for_a_provider_are_texts_or_name_their_secret() {
+    let text = "[[provider]]\nname = 'a'\nbase_url = 'http://a'\nforward_headers = ['X-Team']\n\
+                headers = { X-Site = 'ours', x-team-key_env = 'TEAM' }";
+    let config = good(text, &[("TEAM", "hunter2")]);
+    let provider = &config.providers[0];
+    let headers: Vec<_> =
+        provider.headers.iter().map(|(name, value)| (name.as_str(), value.expose().as_str())).collect();
+    assert_eq!(headers, [("x-site", "ours"), ("x-team-key", "hunter2")]);
+    assert_eq!(provider.forward_headers, ["x-team"]);
+    let shown = config.effective().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("provider.0.headers.X-Site=ours") && !shown.contains("hunter2"), "{shown}");
 }
 
 #[test]

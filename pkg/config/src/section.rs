@@ -97,6 +97,19 @@ impl<'r> Section<'r> {
         self.keys.contains_key(key)
     }
 
+    /// The value of `key`, if it was set and not read yet.
+    pub(crate) fn peek(&self, key: &str) -> Option<&Value> {
+        match self.keys.get(key)? {
+            Node::Leaf(leaf) => Some(&leaf.value),
+            Node::Table(_) | Node::List(_) => None,
+        }
+    }
+
+    /// The keys that have not been read yet.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(String::as_str)
+    }
+
     /// The value of `key`, if it was set.
     pub(crate) fn take(&mut self, key: &str) -> Option<Leaf> {
         match self.keys.remove(key)? {

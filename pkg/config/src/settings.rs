@@ -2,10 +2,13 @@
 
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
+use signet_dialect::Api;
+use signet_dialect::kinds::Kind;
 use signet_types::{ModelName, ProviderName, Secret};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
@@ -338,8 +341,14 @@ pub enum OnFull {
 pub struct Provider {
     /// Its name, different from all others.
     pub name: ProviderName,
-    /// Which API it speaks.
-    pub kind: ProviderKind,
+    /// Where its APIs are, and what it reads.
+    pub kind: Arc<dyn Kind>,
+    /// The APIs it has. None: those of its kind.
+    pub apis: Option<Vec<Api>>,
+    /// Callers' headers that it sees beside those of its kind; lower case.
+    pub forward_headers: Vec<String>,
+    /// Headers that it is always sent, in the order of their names; lower case.
+    pub headers: Vec<(String, Secret<String>)>,
     /// `http` or `https`, without credentials, query and fragment.
     pub base_url: Url,
     /// The credential that replaces the caller's. None: the caller's own is passed on.
@@ -354,13 +363,6 @@ pub struct Provider {
     pub total_timeout: Duration,
     /// Ask streams for usage.
     pub inject_usage: bool,
-}
-
-/// Which API a provider speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProviderKind {
-    /// OpenAI's, or any compatible one.
-    OpenAi,
 }
 
 /// `[[model]]`

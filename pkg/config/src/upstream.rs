@@ -2,16 +2,19 @@
 
 use crate::load::{DAY_MS, FALSE_SHARES, SEMANTIC_MODES};
 use crate::section::{LATER, Section};
-use crate::settings::{Lineage, Model, Provider, ProviderKind, Semantic, SemanticMode, Target};
+use crate::settings::{Lineage, Model, Provider, Semantic, SemanticMode, Target};
 use crate::tree::{Leaf, Source};
 use crate::urls::base_url;
+use signet_dialect::Api;
+use signet_dialect::kinds::{Anthropic, Azure, Kind, NoApiVersion, OpenAi, is_never_forwarded};
 use signet_types::{ModelName, ProviderName, Secret};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use toml::Value;
 
 const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
-/// The variable of OpenAI's own key. It alone may be unset; callers' own keys are then passed on.
+/// The variable of a vendor's own key. It alone may be unset; callers' own keys are then passed on.
 const USUAL_KEY: &str = "OPENAI_API_KEY";
 const USUAL_URL: &str = "OPENAI_BASE_URL";
 
@@ -43,15 +46,23 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
     {
         section.fault("name", "is the name of another provider too");
     }
-    let kind = kind(&mut section);
-    section.put_default("base_url", "base_url", PUBLIC_BASE_URL);
-    let base_url = base_url(&mut section, "base_url");
-    // OpenAI's key goes to OpenAI only, unless it was named for another place.
-    if base_url.as_ref().is_some_and(|url| url.as_str().trim_end_matches('/') == PUBLIC_BASE_URL) {
-        section.put_default("api_key_env", "api_key_file", USUAL_KEY);
+    let vendor = vendor(&mut section);
+    if let Some(url) = vendor.base_url() {
+        section.put_default("base_url", "base_url", url);
     }
-    let api_key = section.secret("api_key", Some(USUAL_KEY));
+    let base_url = base_url(&mut section, "base_url");
+    let kind = base_url.as_ref().and_then(|url| kind(&mut section, vendor, url.path()));
+    // A vendor's key goes to that vendor only, unless it was named for another place.
+    let usual = vendor.usual_key();
+    let same = |usual: &str| base_url.as_ref().is_some_and(|url| url.as_str().trim_end_matches('/') == usual);
+    if let Some(usual) = usual.filter(|_| vendor.base_url().is_some_and(same)) {
+        section.put_default("api_key_env", "api_key_file", usual);
+    }
+    let api_key = section.secret("api_key", usual);
     check_key(&section, api_key.as_ref());
+    let apis = apis(&mut section);
+    let forward_headers = forward_headers(&mut section);
+    let headers = static_headers(&mut section);
     let timeout =
         |section: &mut Section<'_>, key: &str, default| Duration::from_millis(section.number(key, default, 1..=DAY_MS));
     let connect_timeout = timeout(&mut section, "connect_timeout_ms", 5_000);
@@ -65,7 +76,10 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
     section.end();
     Some(Provider {
         name: name?,
-        kind,
+        kind: kind?,
+        apis,
+        forward_headers,
+        headers,
         base_url: base_url?,
         api_key,
         connect_timeout,
@@ -76,14 +90,131 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
     })
 }
 
-fn kind(section: &mut Section<'_>) -> ProviderKind {
-    if let Some(kind) = section.text("kind")
-        && kind != "openai"
-    {
-        section.fault("kind", format!("any other than \"openai\" is {LATER}"));
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vendor {
+    OpenAi,
+    Azure,
+    Anthropic,
+}
+
+impl Vendor {
+    fn base_url(self) -> Option<&'static str> {
+        match self {
+            Self::OpenAi => Some(PUBLIC_BASE_URL),
+            Self::Anthropic => Some("https://api.anthropic.com"),
+            Self::Azure => None, // each resource has its own
+        }
     }
-    section.reader.holds(&section.at("kind"), "openai");
-    ProviderKind::OpenAi
+
+    fn usual_key(self) -> Option<&'static str> {
+        match self {
+            Self::OpenAi => Some(USUAL_KEY),
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Azure => None,
+        }
+    }
+}
+
+fn vendor(section: &mut Section<'_>) -> Vendor {
+    if let Some(kind @ ("bedrock" | "vertex")) = section.peek("kind").and_then(Value::as_str) {
+        section.fault("kind", format!("{kind:?} is not supported"));
+        section.take("kind");
+    }
+    let kinds = [
+        ("openai", Some(Vendor::OpenAi)),
+        ("azure", Some(Vendor::Azure)),
+        ("anthropic", Some(Vendor::Anthropic)),
+        ("gemini", None),
+        ("cohere", None),
+    ];
+    section.choice("kind", &kinds)
+}
+
+fn kind(section: &mut Section<'_>, vendor: Vendor, base_path: &str) -> Option<Arc<dyn Kind>> {
+    let version = if vendor == Vendor::Azure { section.text("api_version") } else { None };
+    if let Some(version) = &version {
+        section.reader.holds(&section.at("api_version"), version);
+    }
+    match vendor {
+        Vendor::OpenAi => Some(Arc::new(OpenAi)),
+        Vendor::Anthropic => Some(Arc::new(Anthropic::new(base_path))),
+        Vendor::Azure => {
+            let made = Azure::new(base_path, version.as_deref());
+            if made == Err(NoApiVersion) {
+                section.fault("api_version", "must be set for a base_url that does not end in /openai/v1");
+            }
+            made.ok().map(|kind| Arc::new(kind) as Arc<dyn Kind>)
+        }
+    }
+}
+
+/// The APIs that the provider has, where that is not what its kind has.
+fn apis(section: &mut Section<'_>) -> Option<Vec<Api>> {
+    if !section.has("apis") {
+        return None;
+    }
+    let names: Vec<String> = section.parsed_list("apis", "a list of names of APIs");
+    let known = |name: &String| Api::ALL.into_iter().find(|api| api.name() == name);
+    if names.is_empty() || !names.iter().all(|name| known(name).is_some()) {
+        let known: Vec<&str> = Api::ALL.iter().map(|api| api.name()).collect();
+        section.fault("apis", format!("is not a list of some of: {}", known.join(", ")));
+    }
+    Some(names.iter().filter_map(known).collect())
+}
+
+fn forward_headers(section: &mut Section<'_>) -> Vec<String> {
+    if !section.has("forward_headers") {
+        return Vec::new();
+    }
+    let mut names: Vec<String> = section.parsed_list("forward_headers", "a list of names of headers");
+    for name in &mut names {
+        name.make_ascii_lowercase();
+        if !is_header_name(name) || is_never_forwarded(name) {
+            section.fault("forward_headers", format!("{name:?} is not a header that can pass to a provider"));
+        }
+    }
+    names
+}
+
+/// `[provider.headers]`: texts, or `<name>_env` and `<name>_file` for what is secret.
+fn static_headers(section: &mut Section<'_>) -> Vec<(String, Secret<String>)> {
+    let mut headers = section.section("headers");
+    let stem = |key: &str| key.strip_suffix("_env").or(key.strip_suffix("_file")).unwrap_or(key).to_owned();
+    let names: BTreeSet<String> = headers.keys().map(stem).collect();
+    let mut found = Vec::new();
+    for name in names {
+        let lower = name.to_ascii_lowercase();
+        if !is_header_name(&lower) || is_never_forwarded(&lower) {
+            headers.fault(&name, "is not a header that can be set for a provider");
+            for key in [name.clone(), format!("{name}_env"), format!("{name}_file")] {
+                headers.take(&key);
+            }
+            continue;
+        }
+        let value = if headers.has(&name) && !is_secret(&lower) {
+            let text = headers.text(&name).unwrap_or_default();
+            headers.reader.holds(&headers.at(&name), &text);
+            Some(Secret::new(text))
+        } else {
+            headers.secret(&name, None)
+        };
+        if value.as_ref().is_some_and(|value| !value.expose().bytes().all(|byte| matches!(byte, b' '..=b'~'))) {
+            headers.fault(&name, "holds a character that cannot stand in a header");
+        }
+        found.extend(value.map(|value| (lower, value)));
+    }
+    headers.end();
+    found
+}
+
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
+}
+
+/// Whether a header of this name holds a credential, which must not stand in the file.
+fn is_secret(name: &str) -> bool {
+    ["key", "token", "secret", "auth", "password", "credential", "signature"].iter().any(|word| name.contains(word))
 }
 
 /// A key goes into a header, so a stray line end must be found here and not at the first request.

@@ -62,11 +62,6 @@ impl Api {
         Self::ALL.into_iter().find(|api| api.route() == path)
     }
 
-    /// The same path below the base URL of a provider that speaks it, which ends with the version.
-    pub fn upstream_path(self) -> &'static str {
-        self.route().strip_prefix("/v1").expect("every route begins with the version")
-    }
-
     /// The event that ends a whole stream where the provider left it out; empty where a stream without its last event is a
     /// cut one.
     pub const fn last_event(self) -> &'static [u8] {

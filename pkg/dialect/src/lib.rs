@@ -13,6 +13,7 @@ mod failure;
 mod fold;
 mod form;
 mod kept;
+pub mod kinds;
 mod request;
 
 pub use api::Api;

@@ -122,6 +122,7 @@ fn look(fault: &Fault) -> Look<'_> {
 fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
     let status = match error {
         UpstreamError::NoCredentials => 403,
+        UpstreamError::NotSpoken { .. } => 400,
         error if is_timeout(error) => 504,
         _ => 502,
     };
@@ -137,10 +138,11 @@ fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
         UpstreamError::Protocol(_) => "it sent something that is not HTTP",
         UpstreamError::TooLarge { .. } => "its answer is larger than the limit",
         UpstreamError::UnsupportedEncoding { .. } => "it sent an encoding that was not accepted",
+        UpstreamError::NotSpoken { .. } => "it does not have this API",
         UpstreamError::NoCredentials => "the caller's credentials are not for it",
     };
     let look = Look::new(status, UPSTREAM, error.class(), format!("The provider {provider} failed: {what}."));
-    Look { should_retry: Some(error.is_unbilled() && status != 403), ..look }
+    Look { should_retry: Some(error.is_unbilled() && status >= 500), ..look }
 }
 
 fn shortened(name: &str) -> String {

@@ -8,12 +8,12 @@ use crate::checkpoint::{Published, Shown};
 use crate::tree_files::TreeFiles;
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method};
 use signet_lineage::tlog::{Tile, anchored};
 use signet_lineage::{TreeFault, TreeStore};
-use signet_provider::{Auth, Call, Provider, RequestHeaders};
+use signet_provider::{HttpProvider, Provider, RequestHeaders};
 use signet_spool::{Mark, RecordLog};
 use signet_telemetry::Metrics;
 use signet_types::Clock;
@@ -126,13 +126,13 @@ fn tail(file: &mut File, most: usize) -> io::Result<Vec<u8>> {
 
 /// An endpoint that gets each note as the body of a POST and keeps it before it answers with a status below 300.
 pub struct HttpAnchor {
-    provider: Arc<dyn Provider>,
+    provider: Arc<HttpProvider>,
     path: PathAndQuery,
 }
 
 impl HttpAnchor {
     /// At `path` of the server that `provider` reaches with its own credential.
-    pub fn new(provider: Arc<dyn Provider>, path: PathAndQuery) -> Self {
+    pub fn new(provider: Arc<HttpProvider>, path: PathAndQuery) -> Self {
         Self { provider, path }
     }
 }
@@ -146,15 +146,9 @@ impl Anchor for HttpAnchor {
     async fn put(&self, checkpoint: &Published) -> Result<(), AnchorFault> {
         let mut headers = RequestHeaders::default();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        let call = Call {
-            method: Method::POST,
-            path: self.path.clone(),
-            headers,
-            body: Bytes::from(checkpoint.note.clone()),
-            authorization: Auth::Provider,
-            deadline: Some(Instant::now() + TRY),
-        };
-        let reply = self.provider.send(call).await.map_err(|error| AnchorFault(error.to_string()))?;
+        let note = Bytes::from(checkpoint.note.clone());
+        let reply = self.provider.post(&self.path, &headers, note, Some(Instant::now() + TRY)).await;
+        let reply = reply.map_err(|error| AnchorFault(error.to_string()))?;
         if reply.status.is_success() { Ok(()) } else { Err(AnchorFault(format!("status {}", reply.status))) }
     }
 }

@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
 use serde::{Deserialize, Serialize};
 use signet_cache::{EmbedFault, Embedder};
+use signet_dialect::Api;
 use signet_provider::{Auth, Call, Provider, RequestHeaders};
 use signet_types::ModelName;
 use std::sync::Arc;
@@ -60,8 +60,11 @@ impl Embedder for RemoteEmbedder {
         let mut headers = RequestHeaders::default();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let call = Call {
+            api: Api::Embeddings,
+            model: Some(self.model.clone()),
             method: Method::POST,
-            path: PathAndQuery::from_static("/embeddings"),
+            query: None,
+            fallback: false,
             headers,
             body: Bytes::from(body),
             authorization: Auth::Provider,

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
 use serde_json::json;
 use signet_cache::Verdict;
+use signet_dialect::Api;
 use signet_openai::{Answer, Usage};
 use signet_provider::{Ask, Auth, Fleet, RequestHeaders, Target};
 use signet_types::ModelName;
@@ -106,7 +106,8 @@ impl Judge {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let ask = Ask {
             method: Method::POST,
-            path: PathAndQuery::from_static("/chat/completions"),
+            api: Api::Chat,
+            query: None,
             headers,
             authorization: Auth::Provider,
             deadline: Some(Instant::now() + LIMIT),

@@ -7,9 +7,9 @@ use crate::pipeline::Pipeline;
 use crate::reply::{self, Reply, ReplyBody};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use serde_json::value::RawValue;
+use signet_dialect::Api;
 use signet_lineage::{Columns, Kind, Outcome, Receipt, Record, ShipFault};
 use signet_openai::ModelList;
 use signet_provider::{Ask, filter_request_headers};
@@ -120,7 +120,8 @@ impl Pipeline {
         }
         let ask = Ask {
             method: Method::GET,
-            path: PathAndQuery::from_static("/models"),
+            api: Api::Models,
+            query: None,
             headers: filter_request_headers(&head.headers),
             authorization,
             deadline: None,

@@ -144,15 +144,14 @@ impl Pipeline {
 
     /// What would be sent, to whichever target.
     fn call(&self, head: &Head, auth: Auth, plan: &Plan) -> Result<Call, Fault> {
-        let path = plan.request.api().upstream_path();
-        let path = match &head.query {
-            None => PathAndQuery::from_static(path),
-            Some(query) => PathAndQuery::try_from(format!("{path}?{query}"))
-                .map_err(|_| Fault::invalid("The query of the URL cannot be sent on.".to_owned(), None))?,
-        };
+        let query = head.query.as_ref().map(|query| {
+            PathAndQuery::try_from(format!("/?{query}"))
+                .map_err(|_| Fault::invalid("The query of the URL cannot be sent on.".to_owned(), None))
+        });
         let ask = Ask {
             method: Method::POST,
-            path,
+            api: plan.request.api(),
+            query: query.transpose()?,
             headers: filter_request_headers(&head.headers),
             authorization: auth,
             deadline: None,

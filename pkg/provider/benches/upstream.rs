@@ -8,7 +8,6 @@
 //! run only. For streams the number of pieces matters as much as the time: each becomes a write towards the caller.
 
 use bytes::Bytes;
-use http::uri::PathAndQuery;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -16,6 +15,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use signet_dialect::Api;
 use signet_provider::{Auth, Call, HttpProvider, Provider, ProviderConfig, RequestHeaders};
 use std::future::poll_fn;
 use std::io::Write as _;
@@ -95,7 +95,8 @@ enum Way {
 
 /// Runs all three ways alternately and prints the medians of time and pieces per exchange.
 async fn compare(peer: SocketAddr, path: &'static str, requests: usize, concurrency: usize) {
-    let config = ProviderConfig::new("p".parse().expect("a name"), format!("http://{peer}").parse().expect("a URL"));
+    let config =
+        ProviderConfig::new("p".parse().expect("a name"), format!("http://{peer}{path}").parse().expect("a URL"));
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let mut spawned = Vec::new();
@@ -148,7 +149,7 @@ async fn run(way: &mut Way, peer: SocketAddr, path: &'static str, requests: usiz
                 workers.spawn(async move {
                     let mut pieces = 0;
                     for _ in 0..each {
-                        let mut body = client.send(call(path)).await.expect("an answer").body;
+                        let mut body = client.send(call()).await.expect("an answer").body;
                         while let Some(piece) = poll_fn(|cx| body.poll_next(cx)).await {
                             pieces += usize::from(!piece.expect("complete").is_empty());
                         }
@@ -200,10 +201,13 @@ fn body() -> Bytes {
     Bytes::from_static(&[b'q'; 900])
 }
 
-fn call(path: &'static str) -> Call {
+fn call() -> Call {
     Call {
+        api: Api::Chat,
+        model: None,
         method: Method::POST,
-        path: PathAndQuery::from_static(path),
+        query: None,
+        fallback: false,
         headers: RequestHeaders::default(),
         body: body(),
         authorization: Auth::Provider,

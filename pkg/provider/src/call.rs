@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
-use signet_types::ProviderName;
+use signet_dialect::Api;
+use signet_types::{ModelName, ProviderName};
 use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -34,7 +35,7 @@ impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Provider => "Provider",
-            Self::Caller(_) => "Caller(..)",
+            Self::Caller { .. } => "Caller(..)",
         })
     }
 }
@@ -42,11 +43,17 @@ impl fmt::Debug for Auth {
 /// One request to one provider.
 #[derive(Debug, Clone)]
 pub struct Call {
+    /// What is asked for. Where it is at the provider is the business of the provider's kind.
+    pub api: Api,
+    /// The model's name there; none for APIs that name no model.
+    pub model: Option<ModelName>,
     /// The method.
     pub method: Method,
-    /// Appended to the path of the provider's base URL: `/chat/completions`, not `/v1/chat/completions`.
-    pub path: PathAndQuery,
-    /// The caller's end-to-end headers.
+    /// The caller's target, of which the query is sent on. None where the caller spoke another API than `api`.
+    pub query: Option<PathAndQuery>,
+    /// Whether the caller meant another provider, which could not answer: then its betas and accounts stay here.
+    pub fallback: bool,
+    /// The caller's end-to-end headers. Which of them this provider sees depends on its kind.
     pub headers: RequestHeaders,
     /// The whole body; a second attempt costs no copy.
     pub body: Bytes,
@@ -82,7 +89,7 @@ pub struct Timings {
     pub ttfb: Duration,
 }
 
-/// Something that answers like an OpenAI-compatible API. The seam for other kinds of provider.
+/// Something that answers like the API of one kind of provider.
 #[async_trait]
 pub trait Provider: fmt::Debug + Send + Sync + 'static {
     /// Its configured name.
@@ -90,6 +97,22 @@ pub trait Provider: fmt::Debug + Send + Sync + 'static {
 
     /// Where it lives, as configured: part of what decides whether two answers are interchangeable.
     fn base_url(&self) -> &str;
+
+    /// What else decides how it answers, beside its URL and the model: its kind and the headers that it is always sent. None
+    /// for an OpenAI-compatible one without such headers.
+    fn variant(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Whether it has this API.
+    fn speaks(&self, _api: Api) -> bool {
+        true
+    }
+
+    /// Whether it would see this header (lower case) of a caller's.
+    fn forwards(&self, _header: &str, _fallback: bool) -> bool {
+        true
+    }
 
     /// Sends one request and returns at the response head. Dropping the future cancels the request upstream.
     ///

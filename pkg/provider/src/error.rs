@@ -1,5 +1,6 @@
 //! What can go wrong with an upstream, by what it means for the caller and the bill.
 
+use signet_dialect::Api;
 use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
@@ -87,6 +88,12 @@ pub enum UpstreamError {
         /// The value of its Content-Encoding.
         encoding: String,
     },
+    /// The provider does not have the API that was asked for.
+    #[error("the provider has no {} API", api.name())]
+    NotSpoken {
+        /// The API.
+        api: Api,
+    },
     /// The caller's own credentials may go to the first provider only, and this model is not served there.
     #[error("the caller's credentials are not for a provider of this model")]
     NoCredentials,
@@ -95,7 +102,11 @@ pub enum UpstreamError {
 impl UpstreamError {
     /// Whether nothing can have been processed, so that another attempt cannot bill twice.
     pub fn is_unbilled(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Closed { when: ClosedWhen::Unprocessed, .. } | Self::NoCredentials)
+        match self {
+            Self::Connect { .. } | Self::NotSpoken { .. } | Self::NoCredentials => true,
+            Self::Closed { when, .. } => *when == ClosedWhen::Unprocessed,
+            _ => false,
+        }
     }
 
     /// A short stable name, for metric labels and logs.
@@ -115,6 +126,7 @@ impl UpstreamError {
             Self::Protocol(_) => "protocol",
             Self::TooLarge { .. } => "too_large",
             Self::UnsupportedEncoding { .. } => "unsupported_encoding",
+            Self::NotSpoken { .. } => "not_spoken",
             Self::NoCredentials => "no_credentials",
         }
     }

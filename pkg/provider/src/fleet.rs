@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use sha2::{Digest, Sha256};
+use signet_dialect::Api;
 use signet_types::{ModelName, ProviderName};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ pub struct Target {
 pub struct Route {
     /// In the order in which they are tried; never empty.
     pub targets: Arc<[Target]>,
-    /// SHA-256 over name, base URL and model of all targets in order, each with its length: equal digests mean that
-    /// answers come from the same places.
+    /// SHA-256 over name, base URL, model and variant (if there is one) of all targets in order, each with its length: equal
+    /// digests mean that answers come from the same places.
     pub digest: [u8; 32],
 }
 
@@ -81,8 +82,10 @@ pub enum FleetError {
 pub struct Ask {
     /// The method.
     pub method: Method,
-    /// See [`Call::path`].
-    pub path: PathAndQuery,
+    /// See [`Call::api`].
+    pub api: Api,
+    /// See [`Call::query`].
+    pub query: Option<PathAndQuery>,
     /// The caller's end-to-end headers.
     pub headers: RequestHeaders,
     /// Whose credentials. A caller's own go to the first provider only and never to a fallback.
@@ -192,7 +195,7 @@ impl Fleet {
                 continue;
             }
             let started = Instant::now();
-            let result = self.providers[target.index].send(ask.call(body(target))).await;
+            let result = self.providers[target.index].send(ask.call(Some(&target.model), at > 0, body(target))).await;
             attempts.push(Attempt {
                 provider: target.provider.clone(),
                 model: target.model.clone(),
@@ -209,7 +212,8 @@ impl Fleet {
     }
 
     /// Asks all providers for their models at once. Each answer is given as it came, at most `max_bytes` long; a dead
-    /// provider is an error beside the others' answers. With a caller's credentials only the first provider is asked.
+    /// provider is an error beside the others' answers. With a caller's credentials only the first provider is asked. Those
+    /// that have no such list are not asked.
     pub async fn models(
         &self,
         ask: &Ask,
@@ -217,10 +221,11 @@ impl Fleet {
     ) -> Vec<(ProviderName, Result<(StatusCode, Bytes), UpstreamError>)> {
         let asked = match ask.authorization {
             Auth::Provider => self.providers.len(),
-            Auth::Caller(_) => 1,
+            Auth::Caller { .. } => 1,
         };
-        let answers = self.providers[..asked].iter().map(|provider| async move {
-            let answer = match provider.send(ask.call(Bytes::new())).await {
+        let asked = self.providers[..asked].iter().filter(|provider| provider.speaks(ask.api));
+        let answers = asked.map(|provider| async move {
+            let answer = match provider.send(ask.call(None, false, Bytes::new())).await {
                 Ok(reply) => reply.body.collect(max_bytes).await.map(|body| (reply.status, body)),
                 Err(error) => Err(error),
             };
@@ -233,8 +238,11 @@ impl Fleet {
         let mut hash = Sha256::new();
         hash.update(b"signet/targets/v1");
         for target in &targets {
-            let base_url = self.providers[target.index].base_url();
-            for part in [target.provider.as_str(), base_url, target.model.as_str()] {
+            let provider = &self.providers[target.index];
+            let (name, url, model) = (target.provider.as_str(), provider.base_url(), target.model.as_str());
+            let parts = [name.as_bytes(), url.as_bytes(), model.as_bytes()];
+            let variant = provider.variant(); // nothing for the providers that there were before there were kinds
+            for part in parts.into_iter().chain(variant.as_ref().map(|variant| &variant[..])) {
                 hash.update((part.len() as u64).to_be_bytes());
                 hash.update(part);
             }
@@ -244,10 +252,13 @@ impl Fleet {
 }
 
 impl Ask {
-    fn call(&self, body: Bytes) -> Call {
+    fn call(&self, model: Option<&ModelName>, fallback: bool, body: Bytes) -> Call {
         Call {
+            api: self.api,
+            model: model.cloned(),
             method: self.method.clone(),
-            path: self.path.clone(),
+            query: self.query.clone(),
+            fallback,
             headers: self.headers.clone(),
             body,
             authorization: self.authorization.clone(),
@@ -272,7 +283,7 @@ fn targets(model: &ModelRoute, index: &HashMap<ProviderName, usize>) -> Result<V
 fn may_ask(authorization: &Auth, at: usize, target: &Target) -> bool {
     match authorization {
         Auth::Provider => true,
-        Auth::Caller(_) => at == 0 && target.index == 0,
+        Auth::Caller { .. } => at == 0 && target.index == 0,
     }
 }
 
@@ -283,6 +294,7 @@ mod tests {
     use crate::call::{Credential, Timings};
     use crate::error::{ClosedWhen, ConnectCause};
     use async_trait::async_trait;
+    use http::header::AUTHORIZATION;
     use http::{HeaderMap, HeaderValue, Version};
     use parking_lot::Mutex;
 
@@ -341,13 +353,13 @@ mod tests {
         Fleet::new(providers, routes).expect("a good configuration")
     }
 
-    fn own() -> Credential {
-        Credential { name: http::header::AUTHORIZATION, value: HeaderValue::from_static("Bearer mine") }
+    fn ask(authorization: Auth) -> Ask {
+        let (method, headers) = (Method::POST, RequestHeaders::default());
+        Ask { api: Api::Chat, method, query: None, headers, authorization, deadline: None }
     }
 
-    fn ask(authorization: Auth) -> Ask {
-        let path = PathAndQuery::from_static("/chat/completions");
-        Ask { method: Method::POST, path, headers: RequestHeaders::default(), authorization, deadline: None }
+    fn mine(value: &'static str) -> Auth {
+        Auth::Caller(Credential { name: AUTHORIZATION, value: HeaderValue::from_static(value) })
     }
 
     async fn send(fleet: &Fleet, authorization: Auth) -> Result<Sent, Refused> {
@@ -387,12 +399,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_callers_credentials_never_reach_a_fallback() {
-        let mine = || Auth::Caller(own());
+        let mine = || mine("Bearer mine");
         let (a, b) = (fake("a", Some(refused)), fake("b", None));
         let failed = send(&fleet(&[&a, &b]), mine()).await.expect_err("no fallback");
         assert_eq!((failed.error.class(), failed.attempts.len()), ("connect_refused", 1));
         assert_eq!((a.asked.lock().len(), b.asked.lock().len()), (1, 0));
-        assert!(matches!(a.asked.lock()[0].authorization, Auth::Caller(_)));
+        assert!(matches!(a.asked.lock()[0].authorization, Auth::Caller { .. }));
     }
 
     #[tokio::test]
@@ -400,7 +412,7 @@ mod tests {
         let (a, b) = (fake("a", None), fake("b", None));
         let routes = vec![ModelRoute { name: model("m"), targets: vec![(provider("b"), model("x"))] }];
         let fleet = Fleet::new(vec![a.clone(), b.clone()], routes).expect("a good configuration");
-        let mine = Auth::Caller(own());
+        let mine = mine("Bearer mine");
         let failed = send(&fleet, mine.clone()).await.expect_err("b is another origin");
         assert_eq!((failed.error.class(), failed.attempts.len()), ("no_credentials", 0));
         assert_eq!(fleet.models(&ask(mine), 100).await.len(), 1);

@@ -1,13 +1,17 @@
 //! Which headers cross the gateway, in each direction.
 //!
-//! Both directions pass what they do not know: a field that a provider invents tomorrow works without a release of
-//! ours. What is taken out is taken out for a reason: hop-by-hop fields (RFC 9110 §7.6.1), credentials and cookies that
-//! are not for the other side, the gateway's own vocabulary, statements about lengths, encodings and origins that would
-//! not be true on the other side.
+//! Towards a provider: first what is for no provider at all is taken out, whoever will answer; then, at the provider,
+//! what is not on the list of its kind ([`Forwarding`]). Towards the caller passes what we do not know: a field that a
+//! provider invents tomorrow works without a release of ours. What is taken out there is taken out for a reason:
+//! hop-by-hop fields (RFC 9110 §7.6.1), cookies, the gateway's own vocabulary, statements about lengths, encodings and
+//! origins that would not be true on the other side.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use signet_dialect::kinds::{Kind, is_bound_to_one_provider, is_never_forwarded};
 
-/// A caller's headers as a provider may see them. Made by [`filter_request_headers`] only, so that forgetting to filter
+const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
+
+/// A caller's headers as some provider may see them. Made by [`filter_request_headers`] only, so that forgetting to filter
 /// does not compile.
 #[derive(Debug, Clone, Default)]
 pub struct RequestHeaders(HeaderMap);
@@ -32,25 +36,65 @@ impl RequestHeaders {
 /// proxies before us noted. `traceparent` passes unchanged.
 pub fn filter_request_headers(caller: &HeaderMap) -> RequestHeaders {
     let named = named_by_connection(caller);
-    let keep = |name: &HeaderName| !is_hop_by_hop(name, &named) && !is_not_for_a_provider(name);
+    let keep =
+        |name: &HeaderName| !is_never_forwarded(name.as_str()) && !named.iter().any(|named| named == name.as_str());
     RequestHeaders(caller.iter().filter(|(name, _)| keep(name)).map(|(n, v)| (n.clone(), v.clone())).collect())
 }
 
 /// A provider's headers without those that are not for the caller.
 ///
-/// Its limits and its request id are renamed (`x-upstream-ratelimit-*`, `x-upstream-request-id`), since ours stand
-/// beside them. Retry-After passes. Lengths and encodings are set by whoever writes the body; caching directives are
+/// Its limits and its request id, which stands in `id`, are renamed (`x-upstream-ratelimit-*`, `x-upstream-request-id`),
+/// since ours stand beside them. Retry-After passes. Lengths and encodings are set by whoever writes the body; caching directives are
 /// ignored by contract; Set-Cookie, CORS and transport policies speak about the provider's own origin.
-pub fn filter_response_headers(provider: &HeaderMap) -> HeaderMap {
+pub fn filter_response_headers(provider: &HeaderMap, id: &str) -> HeaderMap {
     let named = named_by_connection(provider);
     let mut kept = HeaderMap::with_capacity(provider.keys_len());
+    let id = if provider.contains_key(id) { id } else { "x-request-id" };
     for (name, value) in provider {
         if is_hop_by_hop(name, &named) || is_not_for_a_caller(name) {
             continue;
         }
-        kept.append(renamed(name), value.clone());
+        match name.as_str() {
+            name if name == id => kept.insert(UPSTREAM_REQUEST_ID, value.clone()),
+            "x-request-id" => None, // another name for what stands in `id`; ours would stand beside it
+            _ => {
+                kept.append(renamed(name), value.clone());
+                None
+            }
+        };
     }
     kept
+}
+
+/// What one provider may see of a caller's headers, and what it is told beside.
+#[derive(Debug, Default)]
+pub(crate) struct Forwarding {
+    /// Beside what its kind takes.
+    pub(crate) more: Vec<HeaderName>,
+    /// Sent with every request, in place of what a caller sent.
+    pub(crate) fixed: HeaderMap,
+}
+
+impl Forwarding {
+    pub(crate) fn passes(&self, kind: &dyn Kind, header: &str, fallback: bool) -> bool {
+        let named = || self.more.iter().any(|name| name == header) && !(fallback && is_bound_to_one_provider(header));
+        kind.forwards(header, fallback) || named()
+    }
+
+    /// The headers of a request, but for the credential.
+    pub(crate) fn headers(&self, kind: &dyn Kind, caller: &RequestHeaders, fallback: bool) -> HeaderMap {
+        let mut sent = HeaderMap::with_capacity(caller.0.len() + self.fixed.len() + 4);
+        for (name, value) in caller.0.iter().filter(|(name, _)| self.passes(kind, name.as_str(), fallback)) {
+            sent.append(name.clone(), value.clone());
+        }
+        for (name, value) in kind.fixed_headers() {
+            sent.entry(*name).or_insert(HeaderValue::from_static(value));
+        }
+        for (name, value) in &self.fixed {
+            sent.insert(name.clone(), value.clone());
+        }
+        sent
+    }
 }
 
 /// The field names listed in Connection, lower case.
@@ -70,15 +114,6 @@ fn is_about_the_body(name: &str) -> bool {
     matches!(name, "content-length" | "content-encoding" | "content-digest" | "repr-digest" | "digest" | "content-md5")
 }
 
-fn is_not_for_a_provider(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    is_about_the_body(name)
-        || matches!(name, "host" | "expect" | "accept-encoding" | "cache-control" | "pragma")
-        || matches!(name, "authorization" | "cookie" | "x-api-key" | "api-key" | "x-goog-api-key")
-        || matches!(name, "forwarded" | "x-real-ip" | "via")
-        || ["x-cache-", "x-forwarded-", "lineage-"].iter().any(|prefix| name.starts_with(prefix))
-}
-
 fn is_not_for_a_caller(name: &HeaderName) -> bool {
     let name = name.as_str();
     is_about_the_body(name)
@@ -92,16 +127,14 @@ fn is_not_for_a_caller(name: &HeaderName) -> bool {
 }
 
 fn renamed(name: &HeaderName) -> HeaderName {
-    let renamed = match name.as_str() {
-        "x-request-id" => return HeaderName::from_static("x-upstream-request-id"),
-        other => other.strip_prefix("x-ratelimit-").map(|rest| format!("x-upstream-ratelimit-{rest}")),
-    };
+    let renamed = name.as_str().strip_prefix("x-ratelimit-").map(|rest| format!("x-upstream-ratelimit-{rest}"));
     renamed.map_or_else(|| name.clone(), |name| HeaderName::try_from(name).expect("a prefix keeps a name a name"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use signet_dialect::kinds::Anthropic;
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
         lines.iter().map(|&(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
@@ -118,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_sees_the_callers_end_to_end_headers_and_nothing_else() {
+    fn what_is_for_no_provider_is_taken_out_whoever_will_answer() {
         let caller = headers(&[
             ("accept", "application/json"),
             ("accept-encoding", "gzip, br"),
@@ -154,7 +187,7 @@ mod tests {
             ("x-forwarded-for", "203.0.113.7"),
             ("x-internal-hop", "1"),
             ("x-real-ip", "203.0.113.7"),
-            ("x-something-new", "passes"),
+            ("x-something-new", "judged later"),
         ]);
         assert_is(
             filter_request_headers(&caller).as_map(),
@@ -166,7 +199,7 @@ mod tests {
                 ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
                 ("tracestate", "a=1"),
                 ("user-agent", "sdk/1.0"),
-                ("x-something-new", "passes"),
+                ("x-something-new", "judged later"),
             ],
         );
     }
@@ -201,7 +234,7 @@ mod tests {
             ("x-upstream-request-id", "forged"),
         ]);
         assert_is(
-            &filter_response_headers(&provider),
+            &filter_response_headers(&provider, "x-request-id"),
             &[
                 ("cf-ray", "1"),
                 ("content-type", "text/event-stream"),
@@ -221,7 +254,41 @@ mod tests {
         let mut caller = headers(&[("x-tag", "a")]);
         caller.append("x-tag", HeaderValue::from_static("b"));
         assert_is(filter_request_headers(&caller).as_map(), &[("x-tag", "a"), ("x-tag", "b")]);
-        assert_is(&filter_response_headers(&caller), &[("x-tag", "a"), ("x-tag", "b")]);
+        assert_is(&filter_response_headers(&caller, "x-request-id"), &[("x-tag", "a"), ("x-tag", "b")]);
+    }
+
+    #[test]
+    fn the_providers_id_is_found_where_its_kind_has_it_and_no_other_id_looks_like_ours() {
+        let provider = headers(&[("apim-request-id", "a"), ("x-request-id", "b"), ("request-id", "c")]);
+        let seen = |id| filter_response_headers(&provider, id);
+        assert_is(&seen("apim-request-id"), &[("x-upstream-request-id", "a"), ("request-id", "c")]);
+        assert_is(
+            &seen("x-request-id"),
+            &[("x-upstream-request-id", "b"), ("apim-request-id", "a"), ("request-id", "c")],
+        );
+        let usual = headers(&[("x-request-id", "b")]);
+        assert_is(&filter_response_headers(&usual, "request-id"), &[("x-upstream-request-id", "b")]);
+    }
+
+    #[test]
+    fn configured_headers_are_sent_beside_the_list_and_betas_still_reach_no_fallback() {
+        let more = ["x-team", "openai-beta"].map(HeaderName::from_static).to_vec();
+        let forwarding = Forwarding { more, fixed: headers(&[("x-site", "ours")]) };
+        let caller =
+            [("x-team", "red"), ("openai-beta", "b"), ("x-site", "theirs"), ("x-else", "1"), ("accept", "*/*")];
+        let caller = filter_request_headers(&headers(&caller));
+        let anthropic = Anthropic::new("/");
+        let sent = |fallback| forwarding.headers(&anthropic, &caller, fallback);
+        let always = [("x-team", "red"), ("x-site", "ours"), ("accept", "*/*"), ("anthropic-version", "2023-06-01")];
+        assert_is(&sent(true), &always);
+        assert_is(&sent(false), &[&always[..], &[("openai-beta", "b")]].concat());
+    }
+
+    #[test]
+    fn the_callers_version_of_an_api_stands_before_the_usual_one() {
+        let caller = filter_request_headers(&headers(&[("anthropic-version", "2099-01-01")]));
+        let sent = Forwarding::default().headers(&Anthropic::new("/"), &caller, true);
+        assert_is(&sent, &[("anthropic-version", "2099-01-01")]);
     }
 
     #[test]

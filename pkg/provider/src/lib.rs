@@ -12,6 +12,7 @@
 //! This crate knows no cache, no lineage and no status code of ours; [`UpstreamError`] says what happened and the edge
 //! decides how it looks.
 
+mod address;
 mod body;
 mod call;
 mod dial;

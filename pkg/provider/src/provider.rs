@@ -1,29 +1,34 @@
 //! One HTTP provider: its connections, its credentials, its limits.
 
+use crate::address::Address;
 use crate::body::UpstreamBody;
 use crate::call::{Auth, Call, Provider, Reply, Timings};
 use crate::dial::{Dialed, Dialer, timed_out};
 use crate::error::{ClosedWhen, ConnectCause, UpstreamError};
 use crate::h1::{H1, Idle};
 use crate::h2pool::{H2Pool, Lease};
-use crate::headers::filter_response_headers;
+use crate::headers::{Forwarding, RequestHeaders, filter_response_headers};
 use crate::limits::{Limits, Timeouts};
 use crate::socket::Socket;
 use async_trait::async_trait;
+use bytes::Bytes;
 use h2::RecvStream;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use signet_types::{ProviderName, Secret};
+use sha2::{Digest, Sha256};
+use signet_dialect::Api;
+use signet_dialect::kinds::{Kind, OpenAi};
+use signet_types::{ModelName, ProviderName, Secret};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
-use url::{Position, Url};
+use url::Url;
 
 const USER_AGENT: &str = concat!("signet/", env!("CARGO_PKG_VERSION"));
 
@@ -34,7 +39,15 @@ pub struct ProviderConfig {
     pub name: ProviderName,
     /// `http` or `https`, with the path that all calls share; a query is sent with every call.
     pub base_url: Url,
-    /// Sent as a bearer token.
+    /// Where its APIs are, and what it reads.
+    pub kind: Arc<dyn Kind>,
+    /// The APIs it has. None: those of its kind.
+    pub apis: Option<Vec<Api>>,
+    /// Callers' headers that it sees beside those of its kind.
+    pub forward_headers: Vec<HeaderName>,
+    /// Sent with every request, in place of what a caller sent.
+    pub headers: HeaderMap,
+    /// Sent as its kind wants it.
     pub api_key: Option<Secret<String>>,
     /// The four limits.
     pub timeouts: Timeouts,
@@ -48,11 +61,15 @@ pub struct ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// A provider with the default limits: 100 connections at rest for 50 s.
+    /// An OpenAI-compatible provider with the default limits: 100 connections at rest for 50 s.
     pub fn new(name: ProviderName, base_url: Url) -> Self {
         Self {
             name,
             base_url,
+            kind: Arc::new(OpenAi),
+            apis: None,
+            forward_headers: Vec::new(),
+            headers: HeaderMap::new(),
             api_key: None,
             timeouts: Timeouts::default(),
             max_idle_per_host: 100,
@@ -83,8 +100,12 @@ pub enum ProviderConfigError {
 pub struct HttpProvider {
     name: ProviderName,
     base_url: Url,
-    target: Target,
-    key: Option<HeaderValue>,
+    address: Address,
+    kind: Arc<dyn Kind>,
+    apis: Vec<Api>,
+    forwarding: Forwarding,
+    variant: Option<[u8; 32]>,
+    credential: Option<(HeaderName, HeaderValue)>,
     timeouts: Timeouts,
     dialer: Dialer,
     idle: Arc<Idle>,
@@ -102,11 +123,20 @@ impl HttpProvider {
     /// [`ProviderConfigError`].
     pub fn new(config: ProviderConfig) -> Result<Self, ProviderConfigError> {
         let dialer = Dialer::new(&config.base_url, config.extra_ca_pem.as_deref())?;
+        let credential = |key: &Secret<String>| {
+            let (header, value) = config.kind.credential(key.expose());
+            secret(header, &value).ok_or(ProviderConfigError::ApiKey)
+        };
+        let spoken = || Api::ALL.into_iter().filter(|api| config.kind.speaks(*api)).collect();
         Ok(Self {
+            variant: variant(&config),
+            credential: config.api_key.as_ref().map(credential).transpose()?,
+            apis: config.apis.clone().unwrap_or_else(spoken),
             name: config.name,
-            target: Target::new(&config.base_url)?,
+            address: Address::new(&config.base_url)?,
             base_url: config.base_url,
-            key: config.api_key.as_ref().map(bearer).transpose()?,
+            kind: config.kind,
+            forwarding: Forwarding { more: config.forward_headers, fixed: config.headers },
             timeouts: config.timeouts,
             h1_only: AtomicBool::new(!dialer.is_tls()),
             dialer,
@@ -128,7 +158,40 @@ impl HttpProvider {
         self.idle.len() + self.shared.len()
     }
 
-    async fn exchange(&self, call: &Call) -> Result<Reply, UpstreamError> {
+    /// Posts something that belongs to no API to `path` below the base URL, with the provider's own credential.
+    ///
+    /// # Errors
+    /// As [`Provider::send`].
+    pub async fn post(
+        &self,
+        path: &PathAndQuery,
+        headers: &RequestHeaders,
+        body: Bytes,
+        deadline: Option<Instant>,
+    ) -> Result<Reply, UpstreamError> {
+        let headers = finished(headers.as_map().clone(), self.credential.clone());
+        let tail = path.path().to_owned();
+        let call = Outgoing { method: Method::POST, tail, query: path.query(), headers, body, deadline };
+        Box::pin(self.exchange(&call)).await
+    }
+
+    fn outgoing<'c>(&self, call: &'c Call) -> Outgoing<'c> {
+        let headers = self.forwarding.headers(&*self.kind, &call.headers, call.fallback);
+        let credential = match &call.authorization {
+            Auth::Provider => self.credential.clone(),
+            Auth::Caller(own) => said_by(&*self.kind, &own.name, &own.value),
+        };
+        Outgoing {
+            method: call.method.clone(),
+            tail: self.kind.path(call.api, call.model.as_ref().map_or("", ModelName::as_str)),
+            query: call.query.as_ref().and_then(PathAndQuery::query),
+            headers: finished(headers, credential),
+            body: call.body.clone(),
+            deadline: call.deadline,
+        }
+    }
+
+    async fn exchange(&self, call: &Outgoing<'_>) -> Result<Reply, UpstreamError> {
         let mut limits = Limits::new(self.timeouts, call.deadline);
         let mut opened = self.open(&limits, true).await?;
         let mut answer = self.attempt(opened.connection, call, &mut limits).await;
@@ -151,28 +214,28 @@ impl HttpProvider {
             }
         };
         refuse_encoded(&head.headers)?;
-        let headers = filter_response_headers(&head.headers);
+        let headers = filter_response_headers(&head.headers, self.kind.request_id_header());
         Ok(Reply { status: head.status, headers, body, timings, reused: opened.reused, version: head.version })
     }
 
     /// Sends the request on this connection.
-    async fn attempt(&self, on: Connection, call: &Call, limits: &mut Limits) -> Result<Answer, UpstreamError> {
+    async fn attempt(&self, on: Connection, call: &Outgoing<'_>, limits: &mut Limits) -> Result<Answer, UpstreamError> {
         limits.connected();
-        let headers = self.request_headers(call);
+        let headers = call.headers.clone();
         match on {
             Connection::H1(mut connection) => {
                 let mut request = Request::new(Full::new(call.body.clone()));
                 *request.method_mut() = call.method.clone();
-                *request.uri_mut() = self.target.origin_form(&call.path);
+                *request.uri_mut() = self.address.origin_form(&call.tail, call.query);
                 *request.headers_mut() = headers;
-                request.headers_mut().insert(header::HOST, self.target.authority.clone());
+                request.headers_mut().insert(header::HOST, self.address.authority.clone());
                 let response = connection.exchange(request, limits).await?;
                 Ok(Answer::H1(response, connection))
             }
             Connection::H2(lease) => {
                 let mut request = Request::new(());
                 *request.method_mut() = call.method.clone();
-                *request.uri_mut() = self.target.absolute_form(&call.path);
+                *request.uri_mut() = self.address.absolute_form(&call.tail, call.query);
                 *request.headers_mut() = headers;
                 request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(call.body.len()));
                 let response = lease.exchange(request, call.body.clone(), limits).await;
@@ -182,21 +245,6 @@ impl HttpProvider {
                 Ok(Answer::H2(response?, lease))
             }
         }
-    }
-
-    fn request_headers(&self, call: &Call) -> HeaderMap {
-        let mut headers = call.headers.as_map().clone();
-        let credential = match &call.authorization {
-            Auth::Provider => self.key.clone().map(|key| (header::AUTHORIZATION, key)),
-            Auth::Caller(own) => Some((own.name.clone(), own.value.clone())),
-        };
-        if let Some((name, mut value)) = credential {
-            value.set_sensitive(true); // HPACK never indexes it, Debug never shows it
-            headers.insert(name, value);
-        }
-        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        headers
     }
 
     /// A connection to send on: one at rest, a place on a shared one, or a fresh one.
@@ -265,8 +313,23 @@ impl Provider for HttpProvider {
         self.base_url.as_str()
     }
 
+    fn variant(&self) -> Option<[u8; 32]> {
+        self.variant
+    }
+
+    fn speaks(&self, api: Api) -> bool {
+        self.apis.contains(&api)
+    }
+
+    fn forwards(&self, header: &str, fallback: bool) -> bool {
+        self.forwarding.passes(&*self.kind, header, fallback)
+    }
+
     async fn send(&self, call: Call) -> Result<Reply, UpstreamError> {
-        self.exchange(&call).await
+        if !self.speaks(call.api) {
+            return Err(UpstreamError::NotSpoken { api: call.api });
+        }
+        self.exchange(&self.outgoing(&call)).await
     }
 }
 
@@ -302,53 +365,64 @@ impl Opened {
     }
 }
 
-/// The part of every request's target that the provider's base URL fixes.
-struct Target {
-    authority: HeaderValue,
-    origin: String,
-    path: String,
-    query: Option<String>,
+/// One request as it leaves, but for what differs between HTTP/1.1 and HTTP/2.
+struct Outgoing<'c> {
+    method: Method,
+    /// Below the base URL.
+    tail: String,
+    query: Option<&'c str>,
+    headers: HeaderMap,
+    body: Bytes,
+    deadline: Option<Instant>,
 }
 
-impl Target {
-    fn new(base: &Url) -> Result<Self, ProviderConfigError> {
-        if !base.username().is_empty() || base.password().is_some() {
-            return Err(ProviderConfigError::BaseUrl);
-        }
-        let authority = &base[Position::BeforeHost..Position::AfterPort];
-        Ok(Self {
-            authority: HeaderValue::from_str(authority).map_err(|_| ProviderConfigError::BaseUrl)?,
-            origin: format!("{}://{authority}", base.scheme()),
-            path: base.path().trim_end_matches('/').to_owned(),
-            query: base.query().map(str::to_owned),
-        })
-    }
-
-    fn origin_form(&self, path: &PathAndQuery) -> Uri {
-        self.joined("", path)
-    }
-
-    fn absolute_form(&self, path: &PathAndQuery) -> Uri {
-        self.joined(&self.origin, path)
-    }
-
-    fn joined(&self, origin: &str, path: &PathAndQuery) -> Uri {
-        let query = match (&self.query, path.query()) {
-            (Some(ours), Some(theirs)) => format!("?{ours}&{theirs}"),
-            (Some(query), None) => format!("?{query}"),
-            (None, Some(query)) => format!("?{query}"),
-            (None, None) => String::new(),
-        };
-        let uri = format!("{origin}{}{}{query}", self.path, path.path());
-        uri.parse().expect("the parts of valid URIs make a valid URI")
-    }
+/// With what every request has.
+fn finished(mut headers: HeaderMap, credential: Option<(HeaderName, HeaderValue)>) -> HeaderMap {
+    headers.extend(credential);
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+    headers
 }
 
-fn bearer(key: &Secret<String>) -> Result<HeaderValue, ProviderConfigError> {
-    let value = HeaderValue::from_str(&format!("Bearer {}", key.expose()));
-    let mut value = value.map_err(|_| ProviderConfigError::ApiKey)?;
+/// A header that holds a secret: HPACK never indexes it, Debug never shows it.
+fn secret(header: &'static str, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    let mut value = HeaderValue::from_str(value).ok()?;
     value.set_sensitive(true);
-    Ok(value)
+    Some((HeaderName::from_static(header), value))
+}
+
+/// A caller's credential in the form that this kind of provider reads.
+fn said_by(kind: &dyn Kind, header: &HeaderName, value: &HeaderValue) -> Option<(HeaderName, HeaderValue)> {
+    let text = value.to_str().ok()?;
+    if *header == header::AUTHORIZATION {
+        let token = text.split_at_checked(7).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer "));
+        return match token {
+            Some((_, token)) if !kind.takes_bearer(token) => {
+                let (header, value) = kind.credential(token);
+                secret(header, &value)
+            }
+            _ => secret("authorization", text),
+        };
+    }
+    let (header, value) = kind.credential(text);
+    secret(header, &value)
+}
+
+/// What decides, beside URL and model, how the provider answers; none for what there was before there were kinds.
+fn variant(config: &ProviderConfig) -> Option<[u8; 32]> {
+    if config.kind.name() == "openai" && config.headers.is_empty() {
+        return None;
+    }
+    let mut hash = Sha256::new_with_prefix(b"signet/provider/v1");
+    let path = config.kind.path(Api::Chat, ""); // tells the shapes and versions of a kind apart
+    let mut headers: Vec<_> = config.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    headers.sort_unstable();
+    let headers = headers.into_iter().flat_map(|(name, value)| [name.as_bytes(), value]);
+    for part in [config.kind.name().as_bytes(), path.as_bytes()].into_iter().chain(headers) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    Some(hash.finalize().into())
 }
 
 /// We asked for identity and read what comes; passing on an encoding that the caller may not accept would be a lie.

@@ -1,6 +1,7 @@
 //! From a valid configuration to the parts of a gateway.
 
 use anyhow::{Context, Result, anyhow, bail};
+use http::{HeaderName, HeaderValue};
 use signet_cache::{
     Cache, Embedder, ExactStore, Keyring, Mode, Question, RouteBase, Semantic, SemanticConfig, SharedIndex,
     SharedSearch, Trust, TrustPolicy, UNIT,
@@ -82,6 +83,7 @@ pub(crate) fn fleet(config: &Config) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> 
     for provider in &config.providers {
         let mut built = ProviderConfig::new(provider.name.clone(), provider.base_url.clone());
         built.api_key.clone_from(&provider.api_key);
+        shape(&mut built, provider).with_context(|| format!("provider {}", provider.name))?;
         built.timeouts = Timeouts {
             connect: provider.connect_timeout,
             first_byte: provider.first_byte_timeout,
@@ -97,6 +99,19 @@ pub(crate) fn fleet(config: &Config) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> 
     };
     let named = providers.iter().map(|provider: &Arc<HttpProvider>| provider.clone() as Arc<dyn Provider>).collect();
     Ok((Fleet::new(named, config.models.iter().map(route).collect())?, providers))
+}
+
+/// The kind of a provider, and which headers it sees.
+fn shape(built: &mut ProviderConfig, provider: &signet_config::Provider) -> Result<()> {
+    built.kind = provider.kind.clone();
+    built.apis.clone_from(&provider.apis);
+    built.forward_headers = provider.forward_headers.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+    for (name, value) in &provider.headers {
+        let mut value: HeaderValue = value.expose().parse()?;
+        value.set_sensitive(true);
+        built.headers.insert(name.parse::<HeaderName>()?, value);
+    }
+    Ok(())
 }
 
 pub(crate) fn recorder(config: &Config, common: &Common, log: Arc<dyn RecordLog>, signer: Signer) -> Recorder {

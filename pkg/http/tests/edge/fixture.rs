@@ -41,7 +41,7 @@ impl Provider for Bomb {
     }
 
     async fn send(&self, call: Call) -> Result<Reply, UpstreamError> {
-        panic!("asked for {}", call.path)
+        panic!("asked for {}", call.api.name())
     }
 }
 

@@ -3,5 +3,6 @@
 mod connect;
 mod h1;
 mod h2;
+mod kinds;
 mod peer;
 mod timeouts;

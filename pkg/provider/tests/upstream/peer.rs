@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::Method;
-use http::uri::PathAndQuery;
+use http::{HeaderName, HeaderValue, Method};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
+use signet_dialect::Api;
 use signet_provider::{
-    Auth, Call, HttpProvider, Provider, ProviderConfig, Reply, RequestHeaders, Timeouts, UpstreamBody, UpstreamError,
+    Auth, Call, Credential, HttpProvider, Provider, ProviderConfig, Reply, RequestHeaders, Timeouts, UpstreamBody,
+    UpstreamError,
 };
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -147,13 +148,21 @@ pub(crate) fn chunk(text: &str) -> String {
 
 pub(crate) fn call(body: &str) -> Call {
     Call {
+        api: Api::Chat,
+        model: None,
         method: Method::POST,
-        path: PathAndQuery::from_static("/chat/completions"),
+        query: None,
+        fallback: false,
         headers: RequestHeaders::default(),
         body: Bytes::copy_from_slice(body.as_bytes()),
         authorization: Auth::Provider,
         deadline: None,
     }
+}
+
+/// A caller's own credential.
+pub(crate) fn mine(header: &'static str, value: &'static str) -> Auth {
+    Auth::Caller(Credential { name: HeaderName::from_static(header), value: HeaderValue::from_static(value) })
 }
 
 /// Sends `body` and reads the whole answer as text.
