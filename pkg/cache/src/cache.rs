@@ -23,6 +23,8 @@ pub struct Config {
     pub ttl_max: Duration,
     /// Lifetime of the answer to a question whose answer soon changes, unless the caller asks for another.
     pub volatile_ttl: Duration,
+    /// How long past its lifetime an answer is kept for the case that no provider answers (RFC 5861 §4); zero: not at all.
+    pub stale_if_error: Duration,
     /// Memory of the in-process layer, in bytes.
     pub l1_max_bytes: u64,
     /// Largest entry kept, in bytes.
@@ -113,7 +115,7 @@ impl Cache {
         let local = Moka::builder()
             .max_capacity(config.l1_max_bytes)
             .weigher(|_, entry: &Arc<Entry>| u32::try_from(entry.weight()).unwrap_or(u32::MAX))
-            .time_to_live(config.ttl_max)
+            .time_to_live(config.ttl_max.saturating_add(config.stale_if_error))
             // moka's own policy refuses newcomers that are no more popular than what is held: once full, a fresh answer
             // would be forgotten before the same request can come again.
             .eviction_policy(EvictionPolicy::lru())
@@ -209,13 +211,32 @@ impl Cache {
         self.fetch(ask, ask.key).await
     }
 
+    /// The answer to this very request, at most `window` past its lifetime: for a caller whom no provider can answer. The
+    /// window is the configured one at most.
+    pub async fn stale(&self, ask: &Ask<'_>, window: Duration) -> Option<Arc<Entry>> {
+        let window = window.min(self.config.stale_if_error);
+        if window.is_zero() || !ask.read.exact {
+            return None;
+        }
+        let fits = |entry: &Arc<Entry>| self.fits_within(ask, entry, window);
+        match self.local.get(ask.key).filter(fits) {
+            Some(entry) => Some(entry),
+            None => self.fetch_shared(ask.partition, ask.key).await.filter(fits),
+        }
+    }
+
     /// Whether an entry may answer, as far as it is not the question that decides.
     fn fits(&self, ask: &Ask<'_>, entry: &Entry) -> bool {
+        self.fits_within(ask, entry, Duration::ZERO)
+    }
+
+    fn fits_within(&self, ask: &Ask<'_>, entry: &Entry, stale: Duration) -> bool {
         let age = ask.now_ms.saturating_sub(entry.created_ms);
+        let past = Duration::from_millis(ask.now_ms).saturating_sub(Duration::from_millis(entry.expires_ms));
         // The longest lifetime also binds what was stored under another configuration.
         entry.partition == *ask.partition
-            && entry.expires_ms > ask.now_ms
-            && u128::from(age) < self.config.ttl_max.as_millis()
+            && (entry.expires_ms > ask.now_ms || past < stale)
+            && u128::from(age) < self.config.ttl_max.saturating_add(stale).as_millis()
             && ask.read.max_age_ms.is_none_or(|max| age <= max)
             && !self.withdrawals.takes(entry)
     }
@@ -309,14 +330,20 @@ impl Cache {
 
     /// Takes in an entry that another process stored, unless ours is newer.
     pub async fn adopt(&self, entry: Entry, now_ms: u64) {
-        if entry.expires_ms <= now_ms || self.supersedes(&entry) {
+        if self.kept_until(&entry) <= now_ms || self.supersedes(&entry) {
             return;
         }
-        let prepared = self.prepare(&entry).await;
+        let prepared = if entry.expires_ms > now_ms { self.prepare(&entry).await } else { None };
         // A newer answer may have come while the question was embedded.
         if !self.supersedes(&entry) {
             self.insert(Arc::new(entry), prepared);
         }
+    }
+
+    /// Until when an entry is kept, in milliseconds since the Unix epoch: its lifetime, and what it may be used for after.
+    pub fn kept_until(&self, entry: &Entry) -> u64 {
+        let stale = u64::try_from(self.config.stale_if_error.as_millis()).unwrap_or(u64::MAX);
+        entry.expires_ms.saturating_add(stale)
     }
 
     /// Whether what is held in process makes `entry` needless: it is the same, or newer.

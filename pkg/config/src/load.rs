@@ -224,6 +224,7 @@ fn cache(mut section: Section<'_>) -> Cache {
         ttl: seconds(&mut section, "ttl_s", 3_600, 1..=YEAR_S),
         ttl_max: seconds(&mut section, "ttl_max_s", 604_800, 1..=YEAR_S),
         volatile_ttl: seconds(&mut section, "volatile_ttl_s", 60, 0..=YEAR_S),
+        stale_if_error: seconds(&mut section, "stale_if_error_s", 0, 0..=YEAR_S),
         lookup_timeout: Duration::from_millis(section.number("lookup_timeout_ms", 25, 1..=60_000)),
         l1_max_bytes: section.number("l1_max_bytes", 268_435_456, 1..=PIB),
         max_entry_bytes: size(&mut section, "max_entry_bytes", 1_048_576, 1..=GIB),

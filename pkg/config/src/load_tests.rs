@@ -58,7 +58,7 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
     assert!(provider.api_key.is_none());
     let expected = "admin.listen=127.0.0.1:8081 admin.token=not set admin.token_env=SIGNET_ADMIN_TOKEN auth.cache_ttl_s=60 \
          auth.mode=passthrough cache.l1_max_bytes=268435456 cache.lookup_timeout_ms=25 cache.max_entry_bytes=1048576 \
-         cache.persist=true cache.ttl_max_s=604800 cache.ttl_s=3600 cache.volatile_ttl_s=60 limits.ip_burst=100 limits.ip_rps=50 \
+         cache.persist=true cache.stale_if_error_s=0 cache.ttl_max_s=604800 cache.ttl_s=3600 cache.volatile_ttl_s=60 limits.ip_burst=100 limits.ip_rps=50 \
          lineage.anchor_every_s=10 lineage.capture_days=30 lineage.capture_max_bytes=1048576 lineage.checkpoint_every_leaves=4096 lineage.checkpoint_every_s=1 lineage.dir=lineage \
          lineage.mode=spool lineage.on_full=reject lineage.origin=localhost/signet lineage.public=false \
          lineage.retain_bytes=2147483648 lineage.retain_days=0 lineage.root_threshold=0 lineage.spool_max_bytes=17179869184 provider.0.api_key=not set \

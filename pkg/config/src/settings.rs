@@ -154,6 +154,8 @@ pub struct Cache {
     pub ttl_max: Duration,
     /// Lifetime of the answer to a question whose answer soon changes; zero: not kept.
     pub volatile_ttl: Duration,
+    /// How long past its lifetime an exact answer may serve while no provider answers; zero: never.
+    pub stale_if_error: Duration,
     /// How long a lookup may take before it is a miss.
     pub lookup_timeout: Duration,
     /// Size of the cache in process.

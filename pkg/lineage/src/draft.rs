@@ -258,7 +258,7 @@ pub struct AttemptFacts {
 /// What the cache decided, as it decided it.
 #[derive(Debug, Clone, Default)]
 pub struct CacheFacts {
-    /// `miss`, `hit_exact`, `hit_semantic`, `coalesced`, `bypass`, `refresh`, `none`.
+    /// `miss`, `hit_exact`, `hit_semantic`, `coalesced`, `bypass`, `refresh`, `stale`, `none`.
     pub decision: &'static str,
     /// Fingerprint of the cache key.
     pub key_fp: Option<Fingerprint>,

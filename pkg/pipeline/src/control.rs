@@ -30,6 +30,8 @@ pub(crate) struct Controls {
     pub(crate) exact_only: bool,
     /// Older answers are not wanted.
     pub(crate) max_age: Option<Duration>,
+    /// How old past its lifetime an answer may be when no provider answers (RFC 5861 §4).
+    pub(crate) stale_if_error: Duration,
     /// Lifetime of the entry that this answer makes.
     pub(crate) ttl: Option<Duration>,
     /// Raises the similarity floor.
@@ -53,6 +55,7 @@ impl Controls {
             only_if_cached: false,
             exact_only: false,
             max_age: None,
+            stale_if_error: Duration::MAX,
             ttl: one(headers, "x-cache-ttl")?.map(seconds("X-Cache-TTL")).transpose()?,
             similarity_min: one(headers, "x-cache-similarity-min")?.map(similarity).transpose()?,
             namespace: one(headers, "x-cache-namespace")?.map(namespace).transpose()?.unwrap_or_default(),
@@ -85,6 +88,10 @@ impl Controls {
                         }
                         self.max_age = Some(age);
                     }
+                    ("stale-if-error", Some(text)) => {
+                        self.stale_if_error = seconds("Cache-Control")(text.trim_matches('"'))?;
+                    }
+                    ("stale-if-error", None) => return Err(bad("Cache-Control", "has stale-if-error=SECONDS")),
                     ("max-age", None) => return Err(bad("Cache-Control", "has max-age=SECONDS")),
                     _ => {}
                 }
@@ -204,6 +211,8 @@ mod tests {
             ("x-cache-similarity-min", "1.01"),
             ("cache-control", "max-age=soon"),
             ("cache-control", "max-age"),
+            ("cache-control", "stale-if-error"),
+            ("cache-control", "stale-if-error=1h"),
             ("x-cache-namespace", "a b"),
             ("lineage-want", "sse"),
             ("lineage-want", ""),
@@ -211,6 +220,13 @@ mod tests {
             assert!(matches!(read(&[(name, value)]), Err(Fault::Invalid { .. })), "{name}: {value}");
         }
         assert!(read(&[("x-cache-ttl", "1"), ("x-cache-ttl", "2")]).is_err(), "two values are ambiguous");
+    }
+
+    #[test]
+    fn a_caller_may_bound_how_stale_an_answer_is() {
+        assert_eq!(good(&[]).stale_if_error, Duration::MAX);
+        assert_eq!(good(&[("cache-control", "stale-if-error=60")]).stale_if_error, Duration::from_mins(1));
+        assert_eq!(good(&[("cache-control", "stale-if-error=0")]).stale_if_error, Duration::ZERO);
     }
 
     #[test]

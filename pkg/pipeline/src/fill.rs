@@ -62,7 +62,7 @@ impl Pipeline {
         let layer = self.parts.cache.semantic();
         let findable = layer.zip(prepared.as_ref()).and_then(|(layer, prepared)| layer.findable(prepared));
         self.parts.cache.insert(entry.clone(), prepared);
-        self.parts.outbox.send(&entry, keys, findable);
+        self.parts.outbox.send(&entry, self.parts.cache.kept_until(&entry), keys, findable);
         self.parts.metrics.step(Step::Store, started.elapsed());
     }
 }

@@ -186,7 +186,7 @@ fn missed(error: UpstreamError) -> Missed {
 
 impl Pipeline {
     /// Turns a landed call into this participant's reply: record, cache, bytes.
-    pub(crate) fn land(
+    pub(crate) async fn land(
         self: &Arc<Self>,
         exchange: &mut Exchange,
         head: &Head,
@@ -210,9 +210,17 @@ impl Pipeline {
             }
             Err(Missed::Upstream(error)) => {
                 let fault = Fault::Upstream { provider: landed.provider.clone(), error: error.clone() };
-                return large.map_or(Err(fault), |large| self.pour(exchange, head, landed, large));
+                return match large {
+                    Some(large) => self.pour(exchange, head, landed, large),
+                    None => self.stale(exchange, head, plan).await.unwrap_or(Err(fault)),
+                };
             }
         };
+        if whole.status >= 500
+            && let Some(stale) = self.stale(exchange, head, plan).await
+        {
+            return stale;
+        }
         self.parts.metrics.upstream(landed.provider.as_str(), whole.ttfb, landed.total);
         if matches!(whole.status, 401 | 403) && self.parts.settings.auth != AuthMode::Passthrough {
             return Err(Fault::ProviderRefused { provider: landed.provider.clone() });

@@ -31,6 +31,7 @@ struct Outgoing {
     entry: Arc<Entry>,
     keys: Arc<TenantKeys>,
     findable: Option<Findable>,
+    kept_until_ms: u64,
 }
 
 /// The sending end, held by the pipeline.
@@ -67,12 +68,19 @@ pub fn outbox(
 }
 
 impl Outbox {
-    /// Hands an entry over; dropped and counted where the queue is full.
-    pub(crate) fn send(&self, entry: &Arc<Entry>, keys: &Arc<TenantKeys>, findable: Option<Findable>) {
+    /// Hands over an entry that is kept until then, in milliseconds since the Unix epoch; dropped and counted where the
+    /// queue is full.
+    pub(crate) fn send(
+        &self,
+        entry: &Arc<Entry>,
+        kept_until_ms: u64,
+        keys: &Arc<TenantKeys>,
+        findable: Option<Findable>,
+    ) {
         let weight = entry.weight() as u64;
         // Counted before the carrier can see it and count it out again, or the sum would pass below zero for a moment.
         let queued = self.bytes.fetch_add(weight, Ordering::Relaxed);
-        let out = || Outgoing { entry: entry.clone(), keys: keys.clone(), findable };
+        let out = || Outgoing { entry: entry.clone(), keys: keys.clone(), findable, kept_until_ms };
         if queued + weight > QUEUE_BYTES || self.queue.try_send(out()).is_err() {
             self.bytes.fetch_sub(weight, Ordering::Relaxed);
             self.metrics.dropped("entries", 1);
@@ -143,7 +151,7 @@ fn seal(out: &Outgoing) -> EntryRow {
         partition: *entry.partition.as_bytes(),
         tenant: entry.partition.tenant(),
         created_ms: entry.created_ms,
-        expires_ms: entry.expires_ms,
+        expires_ms: out.kept_until_ms,
         sealed: out.keys.seal.seal(&entry.partition, &entry.key, entry.encode()),
     }
 }

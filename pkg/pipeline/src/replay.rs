@@ -5,34 +5,80 @@ use crate::fault::Fault;
 use crate::head::Head;
 use crate::landing;
 use crate::pipeline::Pipeline;
-use crate::reply::{self, Hit, Reply, ReplyBody};
+use crate::reply::{self, Hit, Reply, ReplyBody, names};
 use crate::serve::Plan;
 use bytes::Bytes;
-use signet_cache::{Decision, Entry};
+use signet_cache::{Ask, Decision, Entry};
 use signet_dialect::Kept;
 use signet_lineage::{Outcome, Relation};
 use signet_types::EntryId;
 
+/// Why a stored answer may serve.
+#[derive(Clone, Copy)]
+pub(crate) enum Basis<'a> {
+    /// The very same request was answered.
+    Exact,
+    /// A question was that is the same to every gate.
+    Semantic(&'a Decision),
+    /// The very same request was, longer ago than its answer lives; but no provider answers.
+    Stale,
+}
+
+impl Basis<'_> {
+    /// `X-Cache`, the decision in the record, and what `Cache-Status` tells of it.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Exact => ("EXACT", "hit_exact", "exact"),
+            Self::Semantic(decision) => ("SEMANTIC", "hit_semantic", decision.tier.unwrap_or("vector")),
+            Self::Stale => ("STALE", "stale", "stale"),
+        }
+    }
+
+    fn similarity(self) -> f32 {
+        if let Self::Semantic(decision) = self { decision.similarity.unwrap_or_default() } else { 1.0 }
+    }
+}
+
 impl Pipeline {
+    /// In place of an answer that no provider gave: the last one to the very same request, where the operator and the
+    /// caller allow that and it is not too old (RFC 5861 §4). The attempts stay in its record.
+    pub(crate) async fn stale(
+        &self,
+        exchange: &mut Exchange,
+        head: &Head,
+        plan: &Plan,
+    ) -> Option<Result<Reply, Fault>> {
+        let ask = Ask {
+            partition: &plan.partition,
+            key: &plan.key,
+            question: Err("stale"),
+            read: plan.controls.read_policy(plan.rules),
+            now_ms: self.parts.clock.now_ms(),
+        };
+        let entry = self.parts.cache.stale(&ask, plan.controls.stale_if_error).await?;
+        Some(self.replay(exchange, head, &entry, Basis::Stale, plan))
+    }
+
     /// Serves a stored answer: record first, then all bytes at once.
     pub(crate) fn replay(
         &self,
         exchange: &mut Exchange,
         head: &Head,
         entry: &Entry,
-        decision: Option<&Decision>,
+        basis: Basis<'_>,
         plan: &Plan,
     ) -> Result<Reply, Fault> {
         let now_ms = self.parts.clock.now_ms();
+        let detail;
+        (exchange.x_cache, exchange.cache.decision, detail) = basis.names();
         let hit = Hit {
-            detail: decision.map_or("exact", |decision| decision.tier.unwrap_or("vector")),
-            similarity: decision.map_or(1.0, |decision| decision.similarity.unwrap_or_default()),
+            detail,
+            similarity: basis.similarity(),
             source: entry.source.id,
             age_ms: now_ms.saturating_sub(entry.created_ms),
             ttl_ms: entry.expires_ms.saturating_sub(now_ms),
+            past_ms: now_ms.saturating_sub(entry.expires_ms),
         };
-        (exchange.x_cache, exchange.cache.decision) =
-            if decision.is_some() { ("SEMANTIC", "hit_semantic") } else { ("EXACT", "hit_exact") };
         exchange.cache.tier = Some(hit.detail);
         (exchange.cache.age_ms, exchange.cache.ttl_ms) = (Some(hit.age_ms), Some(hit.ttl_ms));
         exchange.parents.push(landing::parent(&entry.source, Relation::CacheSource));
@@ -40,6 +86,9 @@ impl Pipeline {
         let mut headers = http::HeaderMap::with_capacity(24);
         reply::common(&mut headers, exchange, head.request_id.as_str(), exchange.stream);
         reply::hit(&mut headers, &hit);
+        if let Some(asked) = &exchange.provider {
+            reply::set(&mut headers, names::ATTEMPTS, &asked.attempts.len().to_string());
+        }
         let (stream, usage) = (exchange.stream, entry.body.usage());
         self.count_tokens(usage, false);
         let attested = exchange.close(&Ending {

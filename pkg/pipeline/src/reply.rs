@@ -185,11 +185,14 @@ pub(crate) struct Hit {
     pub(crate) source: LineageId,
     pub(crate) age_ms: u64,
     pub(crate) ttl_ms: u64,
+    /// Since it ended.
+    pub(crate) past_ms: u64,
 }
 
 pub(crate) fn hit(headers: &mut HeaderMap, hit: &Hit) {
-    let (detail, ttl) = (hit.detail, hit.ttl_ms / 1000);
-    set(headers, names::CACHE_STATUS, &format!("signet; hit; detail={detail}; ttl={ttl}"));
+    let (detail, ttl, past) = (hit.detail, hit.ttl_ms / 1000, hit.past_ms / 1000);
+    let sign = if past > 0 { "-" } else { "" };
+    set(headers, names::CACHE_STATUS, &format!("signet; hit; detail={detail}; ttl={sign}{}", ttl.max(past)));
     set(headers, AGE, &(hit.age_ms / 1000).to_string());
     // Rounded down, so that the figure never claims more than was found.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and a thousand")]
@@ -256,7 +259,10 @@ mod tests {
     fn a_shown_similarity_never_rounds_up() {
         let mut headers = HeaderMap::new();
         let source = LineageId::generate(0);
-        hit(&mut headers, &Hit { detail: "vector", similarity: 0.9799, source, age_ms: 1999, ttl_ms: 5500 });
+        hit(
+            &mut headers,
+            &Hit { detail: "vector", similarity: 0.9799, source, age_ms: 1999, ttl_ms: 5500, past_ms: 0 },
+        );
         assert_eq!(headers["x-cache-similarity"], "0.979");
         assert_eq!(headers["age"], "1");
         assert_eq!(headers["cache-status"], "signet; hit; detail=vector; ttl=5");

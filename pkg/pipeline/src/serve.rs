@@ -10,6 +10,7 @@ use crate::landing::{self, Bodies, Call, Landed};
 use crate::live::{Course, Live};
 use crate::neutral::bound;
 use crate::pipeline::{Pipeline, RouteRules};
+use crate::replay::Basis;
 use crate::reply::{self, Reply, ReplyBody, names};
 use bytes::Bytes;
 use http::Method;
@@ -73,8 +74,10 @@ impl Pipeline {
         let plan = self.plan(exchange, head, request)?;
         self.keep(exchange, plan.rules, &body);
         let miss = match self.lookup(exchange, &plan).await {
-            Lookup::Exact(entry) => return self.replay(exchange, head, &entry, None, &plan),
-            Lookup::Semantic(entry, decision) => return self.replay(exchange, head, &entry, Some(&decision), &plan),
+            Lookup::Exact(entry) => return self.replay(exchange, head, &entry, Basis::Exact, &plan),
+            Lookup::Semantic(entry, decision) => {
+                return self.replay(exchange, head, &entry, Basis::Semantic(&decision), &plan);
+            }
             Lookup::Miss(miss) => miss,
         };
         if plan.controls.only_if_cached {
@@ -181,7 +184,7 @@ impl Pipeline {
             self.parts.recorder.opened().await?;
             let landed = landing::depart(fleet(), &call, max).await;
             self.parts.metrics.step(Step::Upstream, started.elapsed());
-            return self.land(exchange, head, filling, None, (&landed, plan));
+            return self.land(exchange, head, filling, None, (&landed, plan)).await;
         }
         let call = Arc::new(call);
         let mut again = true;
@@ -199,14 +202,14 @@ impl Pipeline {
                 self.parts.recorder.opened().await?;
                 let own = landing::depart(fleet(), &call, max).await;
                 self.parts.metrics.step(Step::Upstream, started.elapsed());
-                return self.land(exchange, head, filling, None, (&own, plan));
+                return self.land(exchange, head, filling, None, (&own, plan)).await;
             }
             // A follower of a failed call gets one try of its own, so that one bad call does not fail a whole herd.
             if !seat.leads && landed.failed() && std::mem::take(&mut again) {
                 continue;
             }
             self.parts.metrics.step(Step::Upstream, started.elapsed());
-            return self.land(exchange, head, filling, Some(&seat), (&landed, plan));
+            return self.land(exchange, head, filling, Some(&seat), (&landed, plan)).await;
         }
     }
 
@@ -231,7 +234,8 @@ impl Pipeline {
                 let provider = asked.unwrap_or_else(|| call.route.targets[0].provider.clone());
                 exchange.asked_of(&provider, &refused.attempts, None);
                 exchange.timing.upstream = started.elapsed();
-                return Err(Fault::Upstream { provider, error: Arc::new(refused.error) });
+                let fault = Fault::Upstream { provider, error: Arc::new(refused.error) };
+                return self.stale(exchange, head, plan).await.unwrap_or(Err(fault));
             }
         };
         self.parts.metrics.step(Step::Upstream, started.elapsed());
@@ -241,7 +245,7 @@ impl Pipeline {
         let Some(fold) = stream_of(plan.request.form(), &sent) else {
             let mut landed = landing::collect(sent, provider, started, self.parts.settings.max_response_bytes).await;
             landed.sent_body = call.bodies.last();
-            return self.land(exchange, head, None, None, (&landed, plan));
+            return self.land(exchange, head, None, None, (&landed, plan)).await;
         };
         exchange.asked_of(&provider, &sent.attempts, Some(&sent.reply.headers));
         let filling = filling.filter(|_| sent.target == 0);

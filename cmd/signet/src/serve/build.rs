@@ -150,6 +150,7 @@ pub(crate) const fn exact_settings(config: &Config) -> signet_cache::Config {
         ttl: config.cache.ttl,
         ttl_max: config.cache.ttl_max,
         volatile_ttl: config.cache.volatile_ttl,
+        stale_if_error: config.cache.stale_if_error,
         l1_max_bytes: config.cache.l1_max_bytes,
         max_entry_bytes: config.cache.max_entry_bytes,
     }

@@ -43,6 +43,7 @@ mod second;
 mod semantic;
 mod slow;
 mod stack;
+mod stale;
 mod streams;
 mod strict;
 mod tree;

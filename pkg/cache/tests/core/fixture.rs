@@ -87,6 +87,7 @@ pub(crate) const CONFIG: Config = Config {
     ttl: Duration::from_hours(1),
     ttl_max: Duration::from_hours(24),
     volatile_ttl: Duration::from_mins(1),
+    stale_if_error: Duration::ZERO,
     l1_max_bytes: 1 << 20,
     max_entry_bytes: 1 << 14,
 };

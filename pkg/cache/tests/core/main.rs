@@ -9,5 +9,6 @@ mod layered;
 mod rescoring;
 mod semantic;
 mod sharing;
+mod stale;
 mod terms;
 mod withdrawing;

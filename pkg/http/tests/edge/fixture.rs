@@ -216,6 +216,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         ttl: hour,
         ttl_max: hour,
         volatile_ttl: hour,
+        stale_if_error: Duration::ZERO,
         l1_max_bytes: 1 << 20,
         max_entry_bytes: 1 << 16,
     };
