@@ -3,7 +3,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo demo-up demo-down drill kills build check check-deploy test fuzz soak bench static-table clean
+.PHONY: help demo demo-up demo-down drill kills build check check-deploy test test-sdk fuzz soak bench static-table clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -30,6 +30,9 @@ check-deploy: ## Dockerfile and compose file, without an engine
 
 test: ## format, lints and all tests, against services that it starts and stops
 	@$(PYTHON) deploy/test.py
+
+test-sdk: ## ordinary calls of the official SDKs and of frameworks, from their registries, on a miss and on a hit (needs npm)
+	@$(PYTHON) tools/sdk/run.py $(SDK_FLAGS)
 
 drill: ## bad days under load: kills, Redis off, an old copy of Postgres; every kept receipt must be found (DRILL_OLD_BIN)
 	@$(PYTHON) deploy/drill.py

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
-use signet_mock::{answer_text, chat_body};
+use signet_mock::{answer_text, chat_body_with, padded};
 
 use crate::prompts::MODEL;
 
@@ -47,15 +47,18 @@ struct Words {
     content: Option<String>,
 }
 
-pub(crate) fn json(body: &[u8], prompt: &str) -> Verdict {
-    if body == chat_body(MODEL, prompt) {
+/// `pad`: the answer's text has at least so many bytes.
+pub(crate) fn json(body: &[u8], prompt: &str, pad: usize) -> Verdict {
+    let text = padded(answer_text(prompt), pad);
+    if body == chat_body_with(MODEL, prompt, text.clone()) {
         return Verdict::Same;
     }
-    if json_text(body).as_deref() == Some(answer_text(prompt).as_str()) { Verdict::SameText } else { Verdict::Wrong }
+    if json_text(body).as_deref() == Some(text.as_str()) { Verdict::SameText } else { Verdict::Wrong }
 }
 
-pub(crate) fn stream(body: &[u8], prompt: &str) -> Verdict {
-    if stream_text(body).as_deref() == Some(answer_text(prompt).as_str()) { Verdict::Same } else { Verdict::Wrong }
+pub(crate) fn stream(body: &[u8], prompt: &str, pad: usize) -> Verdict {
+    let text = padded(answer_text(prompt), pad);
+    if stream_text(body).as_deref() == Some(text.as_str()) { Verdict::Same } else { Verdict::Wrong }
 }
 
 /// The text of a JSON answer.
@@ -123,12 +126,14 @@ mod tests {
 
     #[test]
     fn a_body_is_judged_by_bytes_then_by_text() {
-        let body = chat_body(MODEL, "tides?");
-        assert_eq!(json(&body, "tides?"), Verdict::Same);
+        let body = chat_body_with(MODEL, "tides?", answer_text("tides?"));
+        assert_eq!(json(&body, "tides?", 0), Verdict::Same);
         let renamed = String::from_utf8(body.clone()).expect("UTF-8").replace("chatcmpl-", "chatcmpl-other-");
-        assert_eq!(json(renamed.as_bytes(), "tides?"), Verdict::SameText);
-        assert_eq!(json(&body, "bread?"), Verdict::Wrong);
-        assert_eq!(json(b"{}", "tides?"), Verdict::Wrong);
+        assert_eq!(json(renamed.as_bytes(), "tides?", 0), Verdict::SameText);
+        assert_eq!(json(&body, "bread?", 0), Verdict::Wrong);
+        assert_eq!(json(b"{}", "tides?", 0), Verdict::Wrong);
+        let long = chat_body_with(MODEL, "tides?", padded(answer_text("tides?"), 5000));
+        assert_eq!([json(&long, "tides?", 5000), json(&long, "tides?", 0)], [Verdict::Same, Verdict::Wrong]);
     }
 
     #[test]

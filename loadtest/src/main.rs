@@ -8,6 +8,7 @@ mod questions;
 mod relay;
 mod replay;
 mod report;
+mod rss;
 mod segment;
 mod stats;
 mod stream;
@@ -46,7 +47,7 @@ enum Command {
 
 fn main() -> anyhow::Result<ExitCode> {
     let success = match Flags::parse().command {
-        Command::Matched(flags) => one_thread()?.block_on(matched::run(&flags))?,
+        Command::Matched(flags) => one_thread()?.block_on(matched::run(*flags))?,
         Command::Replay(flags) => one_thread()?.block_on(replay::run(&flags))?,
         Command::Relay(flags) => {
             Runtime::new()?.block_on(relay::run(flags))?;

@@ -16,8 +16,9 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::prompts::{Question, Questions};
 use crate::report::{self, Deltas, Report, Run};
+use crate::rss;
 use crate::segment::{self, Plan, Stretch};
-use crate::stats::Tally;
+use crate::stats::{Round, Tally};
 use crate::target::Target;
 
 /// Questions of the `hit` mode.
@@ -35,6 +36,13 @@ pub(crate) enum Mode {
     SseBurst,
     /// JSON answers to a fixed set of questions that was asked before.
     Hit,
+}
+
+/// A pace of streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// 64 chunks 20 ms apart.
+    Chunks64,
 }
 
 /// Flags of `signet-load matched`.
@@ -55,9 +63,9 @@ pub(crate) struct Flags {
     /// Bearer key, sent to all sides alike.
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
-    /// Requests a side, mode and concurrency.
-    #[arg(short = 'n', long, default_value_t = 10_000)]
-    requests: u64,
+    /// Requests a side, mode and concurrency [default: 10000; with a profile eight a round, or as many as connections].
+    #[arg(short = 'n', long)]
+    requests: Option<u64>,
     /// Connections; a list runs one after the other.
     #[arg(short, long, value_delimiter = ',', default_value = "1,16,64")]
     concurrency: Vec<usize>,
@@ -70,9 +78,13 @@ pub(crate) struct Flags {
     /// Turns in which the sides alternate.
     #[arg(long, default_value_t = 6)]
     rounds: u64,
-    /// Unmeasured requests a side before the first round.
-    #[arg(long, default_value_t = 300)]
-    warmup: u64,
+    /// Unmeasured requests a side before the first round [default: 300; with a profile as many as connections].
+    #[arg(long)]
+    warmup: Option<u64>,
+    /// A pace by name, for streams: `chunks64` is 64 chunks 20 ms apart. A gateway that keeps `x-mock-*` to itself needs a
+    /// mock started with the same.
+    #[arg(long, value_enum, conflicts_with_all = ["mode", "chunks", "chunk_ms"])]
+    profile: Option<Profile>,
     /// Events of a stream, asked of the mock by header.
     #[arg(long, value_name = "N")]
     chunks: Option<u64>,
@@ -82,6 +94,19 @@ pub(crate) struct Flags {
     /// Wait before every answer, asked of the mock by header.
     #[arg(long, value_name = "MS")]
     latency_ms: Option<u64>,
+    /// Pad answers to so many bytes of text, asked of the mock by header.
+    #[arg(long, value_name = "N")]
+    answer_bytes: Option<u32>,
+    /// Make request bodies longer by so many bytes.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    body_bytes: usize,
+    /// Count a silence inside a body that is longer than this as a stall.
+    #[arg(long, value_name = "MS", default_value_t = 250)]
+    stall_ms: u64,
+    /// The gateway's process: see how much more memory it holds while as many streams as connections are open. Each process
+    /// keeps what it once had, so start the gateway anew for each figure.
+    #[arg(long, value_name = "PID", requires = "gateway")]
+    rss_pid: Option<u32>,
     /// Give up on an answer after this long.
     #[arg(long, value_name = "S", default_value_t = 60)]
     timeout_s: u64,
@@ -97,6 +122,25 @@ pub(crate) struct Flags {
     /// Write the figures as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+impl Flags {
+    /// The flags that a profile stands for.
+    fn settle(mut self) -> Self {
+        if self.profile == Some(Profile::Chunks64) {
+            (self.mode, self.chunks, self.chunk_ms) = (vec![Mode::Sse], Some(64), Some(20));
+        }
+        self
+    }
+
+    fn requests(&self, concurrency: usize) -> u64 {
+        let default = self.profile.map_or(10_000, |_| self.rounds * (concurrency as u64).max(8));
+        self.requests.unwrap_or(default)
+    }
+
+    fn warmup(&self, concurrency: usize) -> u64 {
+        self.warmup.unwrap_or(self.profile.map_or(300, |_| concurrency as u64))
+    }
 }
 
 /// A server that takes part.
@@ -137,7 +181,8 @@ impl Drop for Relay {
 }
 
 /// Runs everything and tells whether every answer was right.
-pub(crate) async fn run(flags: &Flags) -> anyhow::Result<bool> {
+pub(crate) async fn run(flags: Flags) -> anyhow::Result<bool> {
+    let flags = &flags.settle();
     ensure!(flags.concurrency.iter().all(|c| *c > 0) && flags.rounds > 0, "concurrency and rounds must be at least 1");
     ensure!(flags.rps.is_none_or(|rate| rate > 0.0), "--rps must be above 0");
     let batch = flags.batch.unwrap_or_else(random);
@@ -193,6 +238,7 @@ fn plan(flags: &Flags, side: &Side, mode: Mode, batch: u64) -> Plan {
         ("x-mock-chunk-ms", flags.chunk_ms.filter(|_| mode == Mode::Sse)),
         ("x-mock-burst", (mode == Mode::SseBurst).then_some(1)),
         ("x-mock-latency-ms", flags.latency_ms),
+        ("x-mock-answer-bytes", flags.answer_bytes.map(u64::from)),
     ];
     let mut target = side.target.clone();
     for (name, value) in steering.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
@@ -202,7 +248,7 @@ fn plan(flags: &Flags, side: &Side, mode: Mode, batch: u64) -> Plan {
         target = target.with_header("te", "trailers");
     }
     Plan {
-        questions: Questions::new(&target, stream, batch),
+        questions: Questions::new(&target, stream, batch, flags.body_bytes),
         target,
         stream,
         repeat: (mode == Mode::Hit).then_some(HIT_SET),
@@ -210,6 +256,7 @@ fn plan(flags: &Flags, side: &Side, mode: Mode, batch: u64) -> Plan {
         timeout: Duration::from_secs(flags.timeout_s),
         keep_ids,
         steers_mock: steering.iter().any(|(_, value)| value.is_some()),
+        answer_bytes: flags.answer_bytes.map_or(0, |bytes| usize::try_from(bytes).expect("32 bits fit")),
     }
 }
 
@@ -219,7 +266,8 @@ struct Lane {
     plan: Arc<Plan>,
     clients: Vec<Client>,
     total: Tally,
-    rounds: Vec<(f64, f64)>,
+    rounds: Vec<Round>,
+    rss_per_stream: Option<f64>,
 }
 
 async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, batch: u64) -> anyhow::Result<Run> {
@@ -227,21 +275,22 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
     for side in sides {
         lanes.push(open(flags, side, mode, concurrency, batch).await?);
     }
-    let per_round = flags.requests.div_ceil(flags.rounds);
-    let mut first = flags.warmup;
+    let per_round = flags.requests(concurrency).div_ceil(flags.rounds);
+    let mut first = unmeasured(flags, concurrency);
     for round in 0..flags.rounds {
         eprintln!("{mode:?} c={concurrency} round {}/{}", round + 1, flags.rounds);
         for lane in &mut lanes {
             let stretch = Stretch { first, count: per_round, rate: flags.rps };
             let (tally, ids, clients) = segment::run(&lane.plan, std::mem::take(&mut lane.clients), stretch).await;
             lane.clients = clients;
-            lane.rounds.push((tally.rps(), tally.p50()));
+            lane.rounds.push(tally.round());
             lane.total.merge(&tally);
             append(flags, &ids)?;
         }
         lanes.rotate_left(1);
         first += per_round;
     }
+    let stall = Duration::from_millis(flags.stall_ms);
     let find = |name: &str| lanes.iter().find(|lane| lane.name == name);
     let rounds = |name| find(name).map(|lane| &lane.rounds[..]);
     let compared = report::Sides {
@@ -256,28 +305,53 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
         rps_target: flags.rps,
         requests: per_round * flags.rounds,
         rounds: flags.rounds,
+        rss_per_stream: find("gateway").and_then(|lane| lane.rss_per_stream),
         deltas: Deltas::of(&compared),
-        sides: sides.iter().filter_map(|side| find(side.name)).map(|lane| (lane.name, lane.total.summary())).collect(),
+        sides: sides
+            .iter()
+            .filter_map(|side| find(side.name))
+            .map(|lane| (lane.name, lane.total.summary(stall)))
+            .collect(),
     })
+}
+
+/// Questions that are asked before the first round: one a connection for the memory, then the warm-up.
+fn unmeasured(flags: &Flags, concurrency: usize) -> u64 {
+    concurrency as u64 + flags.warmup(concurrency)
 }
 
 async fn open(flags: &Flags, side: &Side, mode: Mode, concurrency: usize, batch: u64) -> anyhow::Result<Lane> {
     let plan = Arc::new(plan(flags, side, mode, batch));
-    let clients = Client::several(&plan.target, concurrency)
+    let watched = flags.rss_pid.filter(|_| side.name == "gateway");
+    let before = watched.map(rss::anonymous).transpose()?;
+    let mut clients = Client::several(&plan.target, concurrency)
         .await
         .with_context(|| format!("cannot reach the {} side at {}", side.name, side.target.origin()))?;
-    let mut clients = warm(flags, side, &plan, clients).await?;
-    if side.name != "direct" && plan.steers_mock {
-        probe(side, &mut clients[0]).await?;
+    let mut rss_per_stream = None;
+    if let (Some(pid), Some(before)) = (watched, before) {
+        let watch = rss::Watch::start(pid);
+        clients = unmeasured_run(side, &plan, clients, 0, concurrency as u64).await?;
+        rss_per_stream = Some((watch.end() as f64 - before as f64) / concurrency as f64);
     }
-    Ok(Lane { name: side.name, plan, clients, total: Tally::new(), rounds: Vec::new() })
+    let count = plan.repeat.unwrap_or(0).max(flags.warmup(concurrency));
+    let first = if plan.repeat.is_some() { 0 } else { concurrency as u64 };
+    let mut clients = unmeasured_run(side, &plan, clients, first, count).await?;
+    if side.name != "direct" && plan.steers_mock {
+        probe(flags, side, &mut clients[0]).await?;
+    }
+    Ok(Lane { name: side.name, plan, clients, total: Tally::new(), rounds: Vec::new(), rss_per_stream })
 }
 
-/// Unmeasured requests; those of a hit run fill the cache and may well be misses. Faults show here before the run.
-async fn warm(flags: &Flags, side: &Side, plan: &Arc<Plan>, clients: Vec<Client>) -> anyhow::Result<Vec<Client>> {
-    let count = plan.repeat.unwrap_or(0).max(flags.warmup);
-    let (tally, _, clients) = segment::run(plan, clients, Stretch { first: 0, count, rate: None }).await;
-    let summary = tally.summary();
+/// Those of a hit run fill the cache and may well be misses. Faults show here before the run.
+async fn unmeasured_run(
+    side: &Side,
+    plan: &Arc<Plan>,
+    clients: Vec<Client>,
+    first: u64,
+    count: u64,
+) -> anyhow::Result<Vec<Client>> {
+    let (tally, _, clients) = segment::run(plan, clients, Stretch { first, count, rate: None }).await;
+    let summary = tally.summary(Duration::MAX);
     let is_fatal = |code: &str| !code.starts_with("X-Cache ");
     if let Some((code, count)) = summary.errors.iter().find(|(code, _)| is_fatal(code)) {
         bail!("{}: {count} of {} answers of the warm-up failed: {code}", side.name, summary.ok + tally.failures());
@@ -285,14 +359,16 @@ async fn warm(flags: &Flags, side: &Side, plan: &Arc<Plan>, clients: Vec<Client>
     Ok(clients)
 }
 
-/// Asks for a stream of three events; more come if the side drops the headers that steer the mock.
-async fn probe(side: &Side, client: &mut Client) -> anyhow::Result<()> {
-    let target = side.target.clone().with_header("x-mock-chunks", "3");
+/// Asks for a stream of three events, or as many as the run wants; others come if the side drops the headers that steer
+/// the mock, and the mock was not started with the like.
+async fn probe(flags: &Flags, side: &Side, client: &mut Client) -> anyhow::Result<()> {
+    let wanted = flags.chunks.unwrap_or(3);
+    let target = side.target.clone().with_header("x-mock-chunks", &wanted.to_string());
     let prompt = format!("Is anybody there? {}", random());
     client.ask(&Question::new(&target, &prompt, true)).await?;
-    let events = memchr::memmem::find_iter(client.parser.body(), "data:").count();
+    let events = memchr::memmem::find_iter(client.parser.body(), "data:").count() as u64;
     ensure!(
-        events <= 5, // three, perhaps a usage chunk, and the end mark
+        (wanted..=wanted + 2).contains(&events), // perhaps a usage chunk, and the end mark
         "the {} side does not pass on x-mock-* headers: start the mock with the matching flags instead",
         side.name
     );

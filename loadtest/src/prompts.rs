@@ -43,14 +43,20 @@ pub(crate) struct Question {
 impl Question {
     /// A chat request for a prompt that needs no escapes in JSON.
     pub(crate) fn new(target: &Target, prompt: &str, stream: bool) -> Self {
+        Self::padded(target, prompt, stream, 0)
+    }
+
+    /// As before, with a system message that makes the body so many bytes longer, as long contexts do.
+    fn padded(target: &Target, prompt: &str, stream: bool, pad: usize) -> Self {
         let stream = if stream { ",\"stream\":true" } else { "" };
         let before = format!(
             "{{\"model\":\"{MODEL}\",\"messages\":[{{\"role\":\"system\",\"content\":\"You help a repair shop. Answer in plain \
              words, name the likely cause first, then the check that tells it apart from the others, then what to do. Every \
              customer has had the thing for a while, bought it new, keeps the manual at hand, has done no repairs yet, and \
              has already cleaned it, looked for loose cables and switched it off and on again. All of them would rather \
-             repair than replace and can handle a screwdriver and a meter. Say what belongs to the shop.\"}},\
-             {{\"role\":\"user\",\"content\":\""
+             repair than replace and can handle a screwdriver and a meter. Say what belongs to the shop.{}\"}},\
+             {{\"role\":\"user\",\"content\":\"",
+            filler(pad)
         );
         let body = format!("{before}{prompt}\"}}],\"temperature\":0.2,\"max_tokens\":400{stream}}}");
         let mut wire = target.head(body.len());
@@ -79,6 +85,12 @@ impl Question {
     }
 }
 
+/// Words of the shop's handbook.
+fn filler(bytes: usize) -> String {
+    const SENTENCE: &str = " Keep the old part until the new one has run for a day.";
+    SENTENCE.chars().cycle().take(bytes).collect()
+}
+
 /// All questions of one side and mode.
 pub(crate) struct Questions {
     texts: Vec<Question>,
@@ -91,14 +103,15 @@ const TICKET: Range<usize> = 24..34;
 const UNNUMBERED: &str = "Batch 0000000000 ticket 0000000000: ";
 
 impl Questions {
-    pub(crate) fn new(target: &Target, stream: bool, batch: u64) -> Self {
+    /// `pad`: bytes by which every body is longer.
+    pub(crate) fn new(target: &Target, stream: bool, batch: u64, pad: usize) -> Self {
         let pairs = PRODUCTS.iter().flat_map(|product| PROBLEMS.iter().map(move |problem| (product, problem)));
         let texts = pairs.map(|(product, problem)| {
             let prompt = format!(
                 "{UNNUMBERED}what is the most likely cause when {product} {problem}, which check tells that cause apart \
                  from the others, and what does the repair cost in parts and hours?"
             );
-            Question::new(target, &prompt, stream)
+            Question::padded(target, &prompt, stream, pad)
         });
         Self { texts: texts.collect(), batch: batch % 10_000_000_000 }
     }
@@ -133,7 +146,7 @@ mod tests {
     #[test]
     fn questions_are_valid_json_of_the_promised_size_and_differ_in_their_numbers() {
         let target = Target::new("http://127.0.0.1:1", None).expect("a URL");
-        let questions = Questions::new(&target, true, 1_234_567_890);
+        let questions = Questions::new(&target, true, 1_234_567_890, 0);
         let mut question = questions.scratch();
         let mut prompts = std::collections::HashSet::new();
         for number in 0..200 {
@@ -145,5 +158,9 @@ mod tests {
             prompts.insert(question.prompt().to_owned());
         }
         assert_eq!(prompts.len(), 200);
+        let plain = questions.scratch();
+        let long = Questions::new(&target, true, 1_234_567_890, 200_000).scratch();
+        assert_eq!((long.body().len() - plain.body().len(), long.prompt()), (200_000, plain.prompt()));
+        serde_json::from_slice::<serde_json::Value>(long.body()).expect("JSON");
     }
 }

@@ -8,7 +8,7 @@ use clap::ValueEnum as _;
 use serde::Serialize;
 
 use crate::matched::Mode;
-use crate::stats::{Summary, median};
+use crate::stats::{Round, Summary, median};
 
 /// All runs of one call, with the machine they ran on.
 #[derive(Debug, Serialize)]
@@ -76,6 +76,8 @@ pub(crate) struct Run {
     pub(crate) rps_target: Option<f64>,
     pub(crate) requests: u64,
     pub(crate) rounds: u64,
+    /// What the watched process held more, at most, while this many streams were open, for each.
+    pub(crate) rss_per_stream: Option<f64>,
     pub(crate) deltas: Deltas,
     pub(crate) sides: BTreeMap<&'static str, Summary>,
 }
@@ -86,6 +88,12 @@ pub(crate) struct Deltas {
     /// Microseconds over direct.
     pub(crate) gateway_added_p50_us: Option<f64>,
     pub(crate) relay_added_p50_us: Option<f64>,
+    pub(crate) gateway_added_ttft_p50_us: Option<f64>,
+    pub(crate) relay_added_ttft_p50_us: Option<f64>,
+    pub(crate) gateway_added_gap_p99_us: Option<f64>,
+    pub(crate) relay_added_gap_p99_us: Option<f64>,
+    /// Microseconds over the relay.
+    pub(crate) gateway_over_relay_p50_us: Option<f64>,
     /// Microseconds over the second gateway.
     pub(crate) gateway_over_against_p50_us: Option<f64>,
     /// Throughput.
@@ -95,8 +103,6 @@ pub(crate) struct Deltas {
     pub(crate) relay_to_direct: Option<f64>,
 }
 
-/// Throughput and p50 of a round.
-type Round = (f64, f64);
 type Rounds<'a> = &'a [Round];
 type Comparison = fn(&Round, &Round) -> f64;
 
@@ -116,11 +122,19 @@ impl Deltas {
             let pairs = side?.iter().zip(base?);
             Some(median(pairs.map(|(side, base)| compare(side, base)).collect()))
         };
-        let added: Comparison = |side, base| side.1 - base.1;
-        let ratio: Comparison = |side, base| side.0 / base.0;
+        let added: Comparison = |side, base| side.p50 - base.p50;
+        let ttft: Comparison = |side, base| side.ttft_p50 - base.ttft_p50;
+        let gap: Comparison = |side, base| side.gap_p99 - base.gap_p99;
+        let ratio: Comparison = |side, base| side.rps / base.rps;
+        let has_gaps = direct.iter().any(|round| round.gap_p99 > 0.0);
         Self {
             gateway_added_p50_us: over(gateway, Some(direct), added),
             relay_added_p50_us: over(relay, Some(direct), added),
+            gateway_added_ttft_p50_us: over(gateway, Some(direct), ttft),
+            relay_added_ttft_p50_us: over(relay, Some(direct), ttft),
+            gateway_added_gap_p99_us: over(gateway, Some(direct), gap).filter(|_| has_gaps),
+            relay_added_gap_p99_us: over(relay, Some(direct), gap).filter(|_| has_gaps),
+            gateway_over_relay_p50_us: over(gateway, relay, added),
             gateway_over_against_p50_us: over(gateway, against, added),
             gateway_to_direct: over(gateway, Some(direct), ratio),
             gateway_to_relay: over(gateway, relay, ratio),
@@ -153,6 +167,11 @@ pub(crate) fn print(run: &Run) -> io::Result<()> {
     let values = [
         ("added p50 us of the gateway ", deltas.gateway_added_p50_us),
         ("added p50 us of the relay ", deltas.relay_added_p50_us),
+        ("p50 us over the relay ", deltas.gateway_over_relay_p50_us),
+        ("added ttft p50 us of the gateway ", deltas.gateway_added_ttft_p50_us),
+        ("of the relay ", deltas.relay_added_ttft_p50_us),
+        ("added gap p99 us of the gateway ", deltas.gateway_added_gap_p99_us),
+        ("of the relay ", deltas.relay_added_gap_p99_us),
         ("p50 us over the second gateway ", deltas.gateway_over_against_p50_us),
         ("throughput gateway/direct ", deltas.gateway_to_direct),
         ("gateway/relay ", deltas.gateway_to_relay),
@@ -161,6 +180,13 @@ pub(crate) fn print(run: &Run) -> io::Result<()> {
     ];
     let known: Vec<_> = values.iter().filter_map(|(name, value)| value.map(|v| format!("{name}{v:.2}"))).collect();
     writeln!(out, "medians over rounds: {}", known.join(", "))?;
+    if let Some(bytes) = run.rss_per_stream {
+        writeln!(
+            out,
+            "memory of the watched process: {bytes:.0} bytes more for each of {} open streams",
+            run.concurrency
+        )?;
+    }
     out.flush()
 }
 
@@ -198,6 +224,9 @@ fn notes(out: &mut impl io::Write, name: &str, side: &Summary) -> io::Result<()>
         let counts: Vec<_> = side.x_cache.iter().map(|(state, count)| format!("{state} {count}")).collect();
         writeln!(out, "{name}: X-Cache {}", counts.join(", "))?;
     }
+    if side.stalls > 0 {
+        writeln!(out, "{name}: {} stalls", side.stalls)?;
+    }
     if side.rewritten > 0 {
         writeln!(out, "{name}: {} right answers in other bytes than the mock's", side.rewritten)?;
     }
@@ -213,14 +242,17 @@ mod tests {
 
     #[test]
     fn sides_are_compared_round_by_round() {
-        let direct = [(100.0, 10.0), (200.0, 20.0), (50.0, 5.0)];
-        let gateway = [(50.0, 30.0), (100.0, 40.0), (25.0, 25.0)];
-        let against = [(100.0, 29.0), (200.0, 41.0), (50.0, 20.0)];
+        let round = |rps: f64, p50: f64| Round { rps, p50, ttft_p50: p50 / 2.0, gap_p99: p50 * 2.0 };
+        let direct = [round(100.0, 10.0), round(200.0, 20.0), round(50.0, 5.0)];
+        let gateway = [round(50.0, 30.0), round(100.0, 40.0), round(25.0, 25.0)];
+        let against = [round(100.0, 29.0), round(200.0, 41.0), round(50.0, 20.0)];
         let sides = Sides { direct: &direct, gateway: Some(&gateway), against: Some(&against), relay: None };
         let deltas = Deltas::of(&sides);
         assert_eq!((deltas.gateway_over_against_p50_us, deltas.gateway_to_against), (Some(1.0), Some(0.5)));
         assert_eq!(deltas.gateway_to_direct, Some(0.5));
         assert_eq!(deltas.gateway_added_p50_us, Some(20.0));
+        assert_eq!((deltas.gateway_added_ttft_p50_us, deltas.gateway_added_gap_p99_us), (Some(10.0), Some(40.0)));
+        assert_eq!((deltas.gateway_over_relay_p50_us, deltas.relay_added_gap_p99_us), (None, None));
         assert_eq!((deltas.gateway_to_relay, deltas.relay_to_direct), (None, None));
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) keep_ids: bool,
     /// Its headers tell the mock how to answer.
     pub(crate) steers_mock: bool,
+    /// Answers are padded to so many bytes of text.
+    pub(crate) answer_bytes: usize,
 }
 
 /// Which requests of the plan, and when they are due.
@@ -140,7 +142,7 @@ fn judge(plan: &Plan, asked: Asked, client: &Client, question: &Question, part: 
         return Err(format!("status {}", answer.status()));
     }
     let judge = if plan.stream { check::stream } else { check::json };
-    match judge(answer.body(), question.prompt()) {
+    match judge(answer.body(), question.prompt(), plan.answer_bytes) {
         Verdict::Wrong => return Err("wrong answer".to_owned()),
         Verdict::SameText => part.rewritten += 1,
         Verdict::Same => {}

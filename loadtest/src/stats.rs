@@ -94,16 +94,23 @@ impl Tally {
         self.latency.len() as f64 / self.time.as_secs_f64().max(1e-9)
     }
 
-    /// Microseconds.
-    pub(crate) fn p50(&self) -> f64 {
-        self.latency.value_at_quantile(0.5) as f64 / 1000.0
+    /// What is compared with other sides of the same round.
+    pub(crate) fn round(&self) -> Round {
+        let at = |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+        Round {
+            rps: self.rps(),
+            p50: at(&self.latency, 0.5),
+            ttft_p50: at(&self.ttft, 0.5),
+            gap_p99: at(&self.gaps, 0.99),
+        }
     }
 
     pub(crate) fn failures(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    pub(crate) fn summary(&self) -> Summary {
+    /// `stall`: a silence inside a body that is longer than this is counted.
+    pub(crate) fn summary(&self, stall: Duration) -> Summary {
         Summary {
             ok: self.latency.len(),
             rps: self.rps(),
@@ -111,6 +118,7 @@ impl Tally {
             latency_us: Spread::of(&self.latency),
             ttft_us: Spread::of(&self.ttft),
             gap_us: (!self.gaps.is_empty()).then(|| Spread::of(&self.gaps)),
+            stalls: self.gaps.count_between(nanos(stall).saturating_add(1), u64::MAX),
             errors: self.errors.clone(),
             x_cache: self.x_cache.clone(),
             rewritten: self.rewritten,
@@ -148,6 +156,15 @@ impl Spread {
     }
 }
 
+/// One side in one round: right answers a second, the others in microseconds; of no gaps, zero.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) rps: f64,
+    pub(crate) p50: f64,
+    pub(crate) ttft_p50: f64,
+    pub(crate) gap_p99: f64,
+}
+
 /// A tally as it is written down.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
@@ -157,6 +174,7 @@ pub(crate) struct Summary {
     pub(crate) latency_us: Spread,
     pub(crate) ttft_us: Spread,
     pub(crate) gap_us: Option<Spread>,
+    pub(crate) stalls: u64,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) x_cache: BTreeMap<String, u64>,
     pub(crate) rewritten: u64,
@@ -194,10 +212,20 @@ mod tests {
             round.took(Duration::from_secs(1));
             total.merge(&round);
         }
-        let summary = total.summary();
+        let summary = total.summary(Duration::from_millis(250));
         assert_eq!((summary.ok, summary.errors["status 503"], total.failures()), (2000, 2, 2));
         assert!((summary.rps - 1000.0).abs() < 1e-6);
         assert!((summary.latency_us.p50 - 500.0).abs() < 1.0 && (summary.latency_us.max - 1000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn only_a_silence_longer_than_the_limit_is_a_stall() {
+        let ms = |count: u64| count * 1_000_000;
+        let mut tally = Tally::new();
+        tally.add(&Part { gaps: vec![ms(20), ms(199), ms(260), ms(3000)], ..Part::default() });
+        assert_eq!(tally.summary(Duration::from_millis(250)).stalls, 2);
+        assert_eq!(tally.summary(Duration::from_secs(10)).stalls, 0);
+        assert!((tally.round().gap_p99 - 3_000_000.0).abs() < 3000.0);
     }
 
     #[test]

@@ -81,11 +81,64 @@ fn behaviour_asked_for_by_flag_reaches_the_mock_through_the_relay() {
     let (output, figures) = matched(&[&["--direct", &mock.base_url()], &flags[..]].concat());
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(figures["runs"][0]["sides"]["relay"]["ok"], 3);
-    let probe = |seen: &signet_mock::Seen| seen.header("x-mock-chunks") == Some("3");
+    let probe = |seen: &signet_mock::Seen| String::from_utf8_lossy(&seen.body).contains("Is anybody there?");
     for seen in mock.requests().into_iter().filter(|seen| !probe(seen)) {
         let asked = ["x-mock-chunks", "x-mock-chunk-ms", "x-mock-latency-ms"].map(|name| seen.header(name));
         assert_eq!(asked, [Some("5"), Some("1"), Some("1")]);
     }
+}
+
+#[test]
+fn a_profile_asks_for_its_pace_and_says_what_each_open_stream_costs() {
+    let mock = mock(Behaviour::default());
+    let (url, own) = (mock.base_url(), std::process::id().to_string());
+    let flags = ["--profile", "chunks64", "-c", "2", "-n", "2", "--warmup", "0", "--rounds", "1", "--rss-pid", &own];
+    let (output, figures) = matched(&[&["--direct", &url, "--gateway", &url, "--relay", "none"], &flags[..]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    let run = &figures["runs"][0];
+    assert_eq!((&run["mode"], &run["sides"]["gateway"]["ok"]), (&"sse".into(), &2.into()));
+    for figure in ["gateway_added_ttft_p50_us", "gateway_added_gap_p99_us"] {
+        assert!(run["deltas"][figure].is_f64(), "{figure}");
+    }
+    assert!(run["rss_per_stream"].is_f64() && text(&output).contains("bytes more for each of 2 open streams"));
+    let asked = mock.requests().iter().filter(|seen| seen.header("x-mock-chunk-ms") == Some("20")).count();
+    assert_eq!(asked, 6, "two for the memory, and two a side");
+}
+
+#[test]
+fn a_profile_fails_where_headers_are_dropped_and_the_mock_has_another_pace() {
+    let (direct, gateway) = (mock(Behaviour::default()), Gateway::start(Trust::Right));
+    let url = format!("http://{}", gateway.address);
+    let flags = ["--profile", "chunks64", "--relay", "none", "-n", "1", "-c", "1", "--rounds", "1", "--warmup", "0"];
+    let (output, _) = matched(&[&["--direct", &direct.base_url(), "--gateway", &url], &flags[..]].concat());
+    assert!(!output.status.success());
+    assert!(text(&output).contains("does not pass on x-mock-"), "{}", text(&output));
+}
+
+#[test]
+fn a_silence_inside_a_stream_is_counted_as_a_stall() {
+    let honest = mock(Behaviour::default());
+    let silent = mock(Behaviour { pause_ms: Some(600), ..Behaviour::fault(Fault::HalfEventAfter(5)) });
+    let flags = ["--relay", "none", "--mode", "sse", "-c", "1", "-n", "2", "--rounds", "1", "--warmup", "0"];
+    let urls = ["--direct", &honest.base_url(), "--gateway", &silent.base_url(), "--stall-ms", "100"];
+    let (output, figures) = matched(&[&urls[..], &flags[..]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(figures["runs"][0]["sides"]["gateway"]["stalls"], 2);
+}
+
+#[test]
+fn long_bodies_go_both_ways_and_are_still_checked() {
+    let mock = mock(Behaviour::default());
+    let url = mock.base_url();
+    let flags = ["--body-bytes", "200000", "--answer-bytes", "200000", "-n", "6", "-c", "2"];
+    let (output, figures) = matched(&[&["--direct", &url, "--gateway", &url], &flags[..]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    let run = &figures["runs"][0];
+    assert_eq!((&run["sides"]["relay"]["ok"], &run["sides"]["gateway"]["rewritten"]), (&6.into(), &0.into()));
+    assert!(run["deltas"]["gateway_over_relay_p50_us"].is_f64());
+    assert!(
+        mock.requests().iter().all(|seen| seen.body.len() > 200_000 || seen.header("x-mock-answer-bytes").is_none())
+    );
 }
 
 #[test]

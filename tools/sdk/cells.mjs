@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import Anthropic from '@anthropic-ai/sdk';
-import { embedMany, generateObject, generateText, isStepCount, streamText, tool } from 'ai';
+import { embedMany, generateText, isStepCount, Output, streamText, tool } from 'ai';
 import OpenAI from 'openai';
 import { zodResponseFormat, zodTextFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ import { z } from 'zod';
 const { SDK_BASE: base, SDK_MOCK: mock, SDK_KEY: apiKey } = process.env;
 const direct = process.env.SDK_DIRECT === '1';
 const served = new Set(process.env.SDK_SERVED.split(' '));
-const GPT = 'gpt-4o-mini', CLAUDE = 'claude-sonnet-4-5', EMBEDDING = 'text-embedding-3-small';
+const GPT = 'gpt-4o-mini', CLAUDE = 'claude-haiku-4-5', EMBEDDING = 'text-embedding-3-small';
 const cells = [];
 let seen = [];
 
@@ -24,6 +24,7 @@ const fetch = async (...args) => {
   return answer;
 };
 globalThis.fetch = fetch;
+globalThis.AI_SDK_LOG_WARNINGS = false;
 
 const askMock = async (method, path, value) =>
   (await plainFetch(mock + path, { method, body: value && JSON.stringify(value) })).json();
@@ -254,11 +255,11 @@ for (const [note, way, name, make] of [
     expect(given.length === 1 && answer.text, given);
     return given[0] + answer.text;
   });
-  cell('vercel-ai', way, `generateObject${note}`, name, async (turn) => {
+  cell('vercel-ai', way, `structured output${note}`, name, async (turn) => {
     await turn.script({ text: CITY });
-    const { object } = await generateObject(ask(turn, { schema: City }));
-    isCity(object);
-    return JSON.stringify(object);
+    const { output } = await generateText(ask(turn, { output: Output.object({ schema: City }) }));
+    isCity(output);
+    return JSON.stringify(output);
   });
 }
 cell('vercel-ai', 'embeddings', 'embedMany', EMBEDDING, async (turn) => {

@@ -20,7 +20,7 @@ import urllib.request
 GATEWAY, MOCK = os.environ["SDK_BASE"], os.environ["SDK_MOCK"]
 KEY, DIRECT = os.environ["SDK_KEY"], os.environ["SDK_DIRECT"] == "1"
 SERVED = set(os.environ["SDK_SERVED"].split())
-OPENAI, ANTHROPIC, EMBEDDING = "gpt-4o-mini", "claude-sonnet-4-5", "text-embedding-3-small"
+OPENAI, ANTHROPIC, EMBEDDING = "gpt-4o-mini", "claude-haiku-4-5", "text-embedding-3-small"
 PASSES = ("direct",) if DIRECT else ("miss", "hit")
 CELLS, SEEN = [], []
 LOOP = asyncio.new_event_loop()  # one for all: LangChain keeps its connections for the life of the process

@@ -29,9 +29,22 @@ pub fn answer_text(prompt: &str) -> String {
     format!("Mock answer [{marker}] to: {echo} -- the same words for the same question, made of literal bytes.")
 }
 
+/// A text padded to at least so many bytes, as `answer_bytes` does it.
+pub fn padded(mut text: String, bytes: usize) -> String {
+    while text.len() < bytes {
+        text.push_str(" and so on");
+    }
+    text
+}
+
 /// The exact body of a plain JSON chat answer to a prompt when no behaviour changes it.
 pub fn chat_body(model: &str, prompt: &str) -> Vec<u8> {
-    chat::json(&Said { text: answer_text(prompt), ..Said::nothing(model, prompt) })
+    chat_body_with(model, prompt, answer_text(prompt))
+}
+
+/// The exact body of a plain JSON chat answer with this text.
+pub fn chat_body_with(model: &str, prompt: &str, text: String) -> Vec<u8> {
+    chat::json(&Said { text, ..Said::nothing(model, prompt) })
 }
 
 /// One answer before it is written in the form of an API.

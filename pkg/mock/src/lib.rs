@@ -32,7 +32,7 @@ mod template;
 mod tls;
 mod wire;
 
-pub use answer::{answer_text, chat_body, marker};
+pub use answer::{answer_text, chat_body, chat_body_with, marker, padded};
 pub use behaviour::{BadBehaviour, Behaviour, Fault};
 pub use encoding::Encoding;
 pub use journal::{Counts, Seen};

@@ -238,10 +238,7 @@ fn text(prompt: &str, behaviour: &Behaviour) -> String {
     if behaviour.fault == Some(Fault::SplitUtf8) {
         text.push_str(" Grüße, 你好 🌍.");
     }
-    while text.len() < behaviour.answer_bytes.unwrap_or(0) {
-        text.push_str(" and so on");
-    }
-    text
+    answer::padded(text, behaviour.answer_bytes.unwrap_or(0))
 }
 
 fn read<'a>(shared: &Shared, head: &'a Parts, route: Route<'a>, body: &'a Bytes) -> Result<Call<'a>, Refusal> {

@@ -1,0 +1,80 @@
+//! How much memory of its own a process holds, and the most it held while something ran.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+const STEP: Duration = Duration::from_millis(20);
+
+/// Anonymous resident bytes: files that are mapped (a log, a table) are not the streams' memory.
+pub(crate) fn anonymous(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    parse(&status).with_context(|| format!("{path} has no RssAnon"))
+}
+
+fn parse(status: &str) -> Option<u64> {
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    kilobytes.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// Looks from a thread of its own until it is asked for what it saw.
+pub(crate) struct Watch {
+    most: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Watch {
+    pub(crate) fn start(pid: u32) -> Self {
+        let (most, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (seen, ended) = (Arc::clone(&most), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                seen.fetch_max(anonymous(pid).unwrap_or(0), Ordering::Relaxed); // a process that ended holds nothing
+                std::thread::sleep(STEP);
+            }
+        });
+        Self { most, stop, thread }
+    }
+
+    /// The most that was held.
+    pub(crate) fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().ok(); // it only adds up
+        self.most.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anonymous_memory_is_read_in_bytes() {
+        let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t     412 kB\nRssFile:\t 488 kB\n";
+        assert_eq!(parse(status), Some(412 * 1024));
+        assert_eq!(parse("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn a_watch_sees_what_this_process_holds() {
+        let own = std::process::id();
+        let watch = Watch::start(own);
+        let before = anonymous(own).expect("this process is alive");
+        let held = vec![1u8; 32 << 20];
+        while anonymous(own).expect("this process is alive") < before + (24 << 20) {
+            std::thread::yield_now();
+        }
+        let now = anonymous(own).expect("this process is alive");
+        while watch.most.load(Ordering::Relaxed) < now {
+            std::thread::yield_now();
+        }
+        assert!(watch.end() >= before + (24 << 20));
+        drop(held);
+        assert!(anonymous(u32::MAX).is_err());
+    }
+}
