@@ -110,6 +110,8 @@ impl Judge {
             headers,
             authorization: Auth::Provider,
             deadline: Some(Instant::now() + LIMIT),
+            patience: None,
+            affinity: None,
         };
         let body = |target: &Target| {
             let messages = json!([

@@ -92,7 +92,8 @@ pub(crate) struct Whole {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    pub(crate) target: usize,
+    /// Only an answer of tier 0 may be stored.
+    pub(crate) tier: usize,
     pub(crate) ttfb: Duration,
 }
 
@@ -167,7 +168,7 @@ pub(crate) async fn collect(answered: Answered, provider: ProviderName, started:
             large = Some(Large { status, headers, ttfb, first, rest });
             Err(missed(UpstreamError::TooLarge { limit: max_bytes }))
         }
-        Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
+        Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, tier: answered.tier, ttfb }),
         Err(error) => Err(missed(error)),
     };
     Landed {
@@ -221,7 +222,7 @@ impl Pipeline {
         let request_id = head.request_id.as_str();
         exchange.ttfb = Some(whole.ttfb);
         exchange.served.clone_from(&reading.served);
-        let filling = filling.filter(|filling| whole.target == 0 && self.will_keep(filling, reading.kept.as_ref()));
+        let filling = filling.filter(|filling| whole.tier == 0 && self.will_keep(filling, reading.kept.as_ref()));
         match seat {
             None => self.finish_whole(exchange, request_id, filling, (whole, landed, reading), &mut None),
             Some(seat) => {

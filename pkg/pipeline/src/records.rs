@@ -124,6 +124,8 @@ impl Pipeline {
             headers: filter_request_headers(&head.headers),
             authorization,
             deadline: None,
+            patience: None,
+            affinity: None,
         };
         let mut merged: Option<ModelList> = None;
         let mut last = None;

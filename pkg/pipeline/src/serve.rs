@@ -156,6 +156,8 @@ impl Pipeline {
             headers: filter_request_headers(&head.headers),
             authorization: auth,
             deadline: None,
+            patience: None,
+            affinity: None,
         };
         let (request, unasked) = (plan.request.clone(), self.parts.settings.usage_unasked.clone());
         let bodies = Bodies::new(move |target: &Target| {
@@ -245,7 +247,7 @@ impl Pipeline {
             return self.land(exchange, head, None, None, (&landed, plan));
         };
         exchange.asked_of(&provider, &sent.attempts, Some(&sent.reply.headers));
-        let filling = filling.filter(|_| sent.target == 0);
+        let filling = filling.filter(|_| sent.tier == 0);
         let mut headers = sent.reply.headers;
         reply::common(&mut headers, exchange, head.request_id.as_str(), true);
         // Whether a stream is stored shows at its end only.
