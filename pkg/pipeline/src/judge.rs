@@ -112,6 +112,7 @@ impl Judge {
             deadline: Some(Instant::now() + LIMIT),
             patience: None,
             affinity: None,
+            trail: Arc::default(),
         };
         let body = |target: &Target| {
             let messages = json!([

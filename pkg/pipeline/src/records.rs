@@ -126,6 +126,7 @@ impl Pipeline {
             deadline: None,
             patience: None,
             affinity: None,
+            trail: Arc::default(),
         };
         let mut merged: Option<ModelList> = None;
         let mut last = None;

@@ -158,6 +158,7 @@ impl Pipeline {
             deadline: None,
             patience: None,
             affinity: None,
+            trail: Arc::default(),
         };
         let (request, unasked) = (plan.request.clone(), self.parts.settings.usage_unasked.clone());
         let bodies = Bodies::new(move |target: &Target| {

@@ -11,10 +11,14 @@ use signet_provider::{
 };
 use signet_types::{ProviderName, SystemClock};
 use std::hint::black_box;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const ROUNDS: u32 = 200_000;
+
+/// A name, how many targets, and the order of each.
+type Shape = (&'static str, u32, fn(u32) -> u32);
 
 /// Answers at once.
 #[derive(Debug)]
@@ -67,6 +71,7 @@ async fn measure(fleet: &Fleet) -> (f64, f64) {
         deadline: None,
         patience: None,
         affinity: Some(Affinity::of(&[b"x"])),
+        trail: Arc::default(),
     };
     let each = |started: Instant| started.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS);
     let started = Instant::now();
@@ -88,7 +93,7 @@ fn run(fleet: &Fleet) -> (f64, f64) {
 }
 
 fn main() {
-    let shapes: [(&str, u32, fn(u32) -> u32); 4] = [
+    let shapes: [Shape; 4] = [
         ("1 target", 1, |_| 0),
         ("2 in order", 2, |at| at),
         ("2 of one order", 2, |_| 0),
@@ -104,14 +109,10 @@ fn main() {
             other.join().expect("no panic");
             own
         });
-        report(shape, alone, both);
+        let line = format!(
+            "{shape:<15} plan {:>6.0} ns, whole call {:>6.0} ns; beside another thread {:>6.0} and {:>6.0} ns",
+            alone.0, alone.1, both.0, both.1
+        );
+        writeln!(std::io::stdout(), "{line}").expect("somebody reads it");
     }
-}
-
-#[expect(clippy::print_stdout, reason = "a bench reports on its output")]
-fn report(shape: &str, alone: (f64, f64), both: (f64, f64)) {
-    println!(
-        "{shape:<15} plan {:>6.0} ns, whole call {:>6.0} ns; beside another thread {:>6.0} and {:>6.0} ns",
-        alone.0, alone.1, both.0, both.1
-    );
 }

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use signet_types::{ModelName, ProviderName};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -40,7 +41,38 @@ pub struct Ask {
     pub patience: Option<Instant>,
     /// What prefers a member of a tier; without one each request prefers another.
     pub affinity: Option<Affinity>,
+    /// Where attempts are noted as they are made, for whoever gives up before the end.
+    pub trail: Arc<Trail>,
 }
+
+/// The attempts of a call so far, that under way included. Of a call that was sent twice it tells the later one's.
+#[derive(Debug, Default)]
+pub struct Trail(Mutex<Attempts>);
+
+impl Trail {
+    /// The attempts so far.
+    pub fn attempts(&self) -> Attempts {
+        self.0.lock().clone()
+    }
+
+    fn begin(&self, target: &Target, waited: Duration) {
+        let (provider, model) = (target.provider.clone(), target.model.clone());
+        self.0.lock().push(Attempt { provider, model, outcome: Err(ABANDONED), elapsed: Duration::ZERO, waited });
+    }
+
+    fn end(&self, outcome: Result<StatusCode, &'static str>, elapsed: Duration) {
+        if let Some(last) = self.0.lock().last_mut() {
+            (last.outcome, last.elapsed) = (outcome, elapsed);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
+/// The outcome of an attempt that nobody waited for to its end.
+const ABANDONED: &str = "abandoned";
 
 /// One attempt, for the record and for `x-signet-attempts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +194,8 @@ impl Fleet {
         body: &(dyn Fn(&Target) -> Bytes + Send + Sync),
     ) -> Result<Sent, Refused> {
         let mut steps = self.steps(route, ask);
-        let (mut attempts, mut waited, mut pause) = (Attempts::new(), false, Duration::ZERO);
+        let (mut waited, mut pause) = (false, Duration::ZERO);
+        ask.trail.0.lock().clear();
         while let Some(step) = steps.pop_front() {
             let target = &route.targets[step.target];
             let insisting = steps.is_empty() || step.why.is_out();
@@ -170,19 +203,15 @@ impl Fleet {
                 steps.push_back(Step { why: Why::Open { until: None }, ..step }); // since it was planned
                 continue;
             };
+            ask.trail.begin(target, std::mem::take(&mut pause));
             let started = Instant::now();
             let (result, late) = self.attempt(target, ask, body(target)).await;
-            attempts.push(Attempt {
-                provider: target.provider.clone(),
-                model: target.model.clone(),
-                outcome: result.as_ref().map(|reply| reply.status).map_err(UpstreamError::class),
-                elapsed: started.elapsed(),
-                waited: std::mem::take(&mut pause),
-            });
+            ask.trail.end(result.as_ref().map(|reply| reply.status).map_err(UpstreamError::class), started.elapsed());
             let answer = result.as_ref().map(|reply| Answer::read(reply.status, &reply.headers, self.board.now_ms()));
             learn(target, &mut permit, &result, &answer, late);
-            let verdict = verdict(answer, room(route, ask, &attempts, &steps, waited));
+            let verdict = verdict(answer, room(route, ask, &steps, waited));
             if verdict == Verdict::Stop {
+                let attempts = ask.trail.attempts();
                 return match result {
                     Ok(reply) => {
                         Ok(Sent { reply: reply.watched(permit), attempts, target: step.target, tier: target.tier })
@@ -202,7 +231,7 @@ impl Fleet {
                 steps.push_front(step);
             }
         }
-        Err(Refused { error: UpstreamError::NoCredentials, attempts })
+        Err(Refused { error: UpstreamError::NoCredentials, attempts: ask.trail.attempts() })
     }
 
     /// One call, given up at the caller's deadline; says whether it was that.
@@ -286,11 +315,11 @@ fn learn(
     }
 }
 
-fn room(route: &Route, ask: &Ask, attempts: &Attempts, steps: &VecDeque<Step>, waited: bool) -> Room {
+fn room(route: &Route, ask: &Ask, steps: &VecDeque<Step>, waited: bool) -> Room {
     let until = ask.deadline.into_iter().chain(ask.patience).min();
     let pause = until.map(|until| until.saturating_duration_since(Instant::now()).min(route.retry_wait_max));
     Room {
-        attempt: attempts.len() < route.attempts_max as usize,
+        attempt: ask.trail.len() < route.attempts_max as usize,
         other: !steps.is_empty(),
         working: steps.iter().any(|step| !matches!(step.why, Why::Open { .. })),
         pause: pause.map(|pause| if waited { Duration::ZERO } else { pause }),

@@ -8,7 +8,6 @@ use crate::error::{ClosedWhen, ConnectCause};
 use crate::route::ModelTarget;
 use async_trait::async_trait;
 use http::{HeaderValue, Version};
-use parking_lot::Mutex;
 use signet_types::ManualClock;
 
 /// Fails as told, or answers 200 with the body that it was asked.
@@ -111,6 +110,7 @@ fn ask(authorization: Auth) -> Ask {
         deadline: None,
         patience: None,
         affinity: None,
+        trail: Arc::default(),
     }
 }
 
@@ -379,6 +379,17 @@ async fn a_callers_deadline_ends_the_call_in_time_and_is_not_held_against_the_pr
     }
     let standing = &fleet.board().standings(Instant::now())[0];
     assert_eq!((standing.view.circuit, standing.view.tally.calls, standing.view.in_flight), (Circuit::Closed, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_knows_what_has_been_tried() {
+    let (a, b) = (fake("a", Some(refused)), fake("b", None).then([Does::Hang]));
+    let fleet = fleet(&[&a, &b]);
+    let ask = ask(Auth::Provider);
+    assert!(sent(&fleet, &ask).now_or_never().is_none());
+    assert_eq!(tried(&ask.trail.attempts()), ["a connect_refused", "b abandoned"]);
+    sent(&fleet, &ask).await.expect("b answers");
+    assert_eq!(tried(&ask.trail.attempts()), ["a connect_refused", "b 200"], "of the later call alone");
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ pub use body::{Gathered, UpstreamBody};
 pub use breaker::Circuit;
 pub use call::{Auth, Call, Credential, Provider, Reply, Timings};
 pub use error::{ClosedWhen, ConnectCause, UpstreamError};
-pub use fleet::{Ask, Attempt, Attempts, Fleet, Refused, Sent};
+pub use fleet::{Ask, Attempt, Attempts, Fleet, Refused, Sent, Trail};
 pub use headers::{RequestHeaders, filter_request_headers, filter_response_headers};
 pub use limits::Timeouts;
 pub use plan::{Affinity, Plan, Step, Why};
