@@ -53,7 +53,9 @@ fn unmark(value: &mut Json<'_>) {
         Json::Array(items) => items.iter_mut().for_each(unmark),
         Json::Object(members) => {
             members.retain(|member| member.key != "cache_control");
-            members.iter_mut().for_each(|member| unmark(&mut member.value));
+            for member in members {
+                unmark(&mut member.value);
+            }
         }
         _ => {}
     }

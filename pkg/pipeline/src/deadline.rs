@@ -24,7 +24,7 @@ const MARGIN: Duration = Duration::from_millis(50);
 /// fault: it is ignored where it cannot be read.
 pub(crate) fn deadline(head: &Head) -> Result<Option<Instant>, Fault> {
     let patience = patience(&head.headers)?;
-    Ok(patience.map(|patience| Instant::from_std(head.received) + (patience - MARGIN.min(patience / 10))))
+    Ok(patience.map(|patience| Instant::from_std(head.received) + patience.saturating_sub(MARGIN.min(patience / 10))))
 }
 
 fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {

@@ -10,6 +10,7 @@ use crate::recorder::{Attested, Recorder};
 use crate::reply::{self, Reply, ReplyBody, names};
 use crate::sample::Sample;
 use crate::serve::Plan;
+use crate::tried;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -224,9 +225,9 @@ impl Pipeline {
         exchange.served.clone_from(&reading.served);
         let filling = filling.filter(|filling| whole.tier == 0 && self.will_keep(filling, reading.kept.as_ref()));
         match seat {
-            None => self.finish_whole(exchange, request_id, filling, (whole, landed, reading), &mut None),
+            None => self.finish_whole(exchange, request_id, filling, (whole, reading), &mut None),
             Some(seat) => {
-                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, landed, reading), first))
+                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, reading), first))
             }
         }
     }
@@ -236,7 +237,7 @@ impl Pipeline {
         exchange: &mut Exchange,
         request_id: &str,
         filling: Option<Filling>,
-        (whole, landed, reading): (&Whole, &Landed, Reading),
+        (whole, reading): (&Whole, Reading),
         first: &mut Option<Source>,
     ) -> Result<Reply, Fault> {
         let follows = *first;
@@ -254,7 +255,6 @@ impl Pipeline {
         let mut headers = whole.headers.clone();
         reply::common(&mut headers, exchange, request_id, false);
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, fills));
-        reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
         let billed = follows.is_none();
         let sample = exchange.sample.take().filter(|_| filling.is_some());
         self.count_tokens(reading.usage, billed);
@@ -333,12 +333,18 @@ pub(crate) fn usage_facts(usage: Usage, billed: bool) -> UsageFacts {
     }
 }
 
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn facts(provider: &ProviderName, attempts: &Attempts, request_id: Option<Fingerprint>) -> ProviderFacts {
     let attempts = attempts.iter().map(|attempt| AttemptFacts {
         provider: attempt.provider.as_str().to_owned(),
         model: attempt.model.as_str().to_owned(),
         status: attempt.outcome.map_or(0, |status| status.as_u16()),
-        ms: u64::try_from(attempt.elapsed.as_millis()).unwrap_or(u64::MAX),
+        ms: millis(attempt.elapsed),
+        reason: attempt.outcome.err(),
+        wait_ms: Some(millis(attempt.waited)).filter(|&ms| ms > 0),
     });
     ProviderFacts {
         name: provider.as_str().to_owned(),
@@ -359,5 +365,6 @@ impl State {
         let id = headers.and_then(|headers| headers.get("x-upstream-request-id").or_else(|| headers.get("request-id")));
         let id = id.map(|id| self.fingerprint(PROVIDER_REQUEST_ID, id.as_bytes()));
         self.provider = Some(facts(provider, attempts, id));
+        self.tried = tried::header(attempts);
     }
 }

@@ -76,7 +76,7 @@ fn is_not_for_a_provider(name: &HeaderName) -> bool {
         || matches!(name, "host" | "expect" | "accept-encoding" | "cache-control" | "pragma")
         || matches!(name, "authorization" | "cookie" | "x-api-key" | "api-key" | "x-goog-api-key")
         || matches!(name, "forwarded" | "x-real-ip" | "via")
-        || ["x-cache-", "x-forwarded-", "lineage-"].iter().any(|prefix| name.starts_with(prefix))
+        || ["x-cache-", "x-forwarded-", "x-signet-", "lineage-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn is_not_for_a_caller(name: &HeaderName) -> bool {
