@@ -352,10 +352,11 @@ fn check_backend(root: &Section<'_>, semantic: &Semantic, store: &Store, cache: 
 /// A judge that no provider answers for would be noticed at the first sample only.
 fn check_judge(root: &Section<'_>, semantic: &Semantic, models: &[Model], providers: &[Provider]) {
     let Some(judge) = &semantic.judge else { return };
-    if !models.is_empty() && !models.iter().any(|model| model.name == *judge) {
+    if !models.is_empty() && !models.iter().any(|model| model.names().any(|name| name == judge)) {
         root.fault("semantic.judge", "is not the name of a configured model");
     }
-    let target = models.iter().find(|model| model.name == *judge).and_then(|model| model.targets.first());
+    let target =
+        models.iter().find(|model| model.names().any(|name| name == judge)).and_then(|model| model.targets.first());
     let provider = match target {
         Some(target) => providers.iter().find(|provider| provider.name == target.provider),
         None => providers.first(),

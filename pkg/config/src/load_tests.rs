@@ -4,7 +4,9 @@ use super::*;
 use crate::{AuthMode, DEFAULT_TEXT, Questions, StoreLocation};
 use proptest::prelude::*;
 use signet_dialect::Api;
+use signet_types::ModelName;
 use std::io::Write;
+use std::time::Duration;
 use tempfile::{NamedTempFile, TempDir};
 
 struct Vars(Vec<(String, String)>);
@@ -130,6 +132,34 @@ fn values_of_every_type_can_come_from_variables() {
 }
 
 #[test]
+fn targets_are_asked_in_the_order_of_the_list_unless_they_say_otherwise() {
+    let text = "[[model]]\nname = 'm'\naliases = ['n', 'o']\nattempts_max = 2\nretry_wait_max_ms = 0\ntargets = [
+        { provider = 'openai', model = 'a' },
+        { provider = 'openai', model = 'b', weight = 3 },
+        { provider = 'openai', model = 'c', order = 0 },
+    ]
+    [[model]]\nname = 'p'\ntargets = [{ provider = 'openai', model = 'a' }]";
+    let config = good(text, &[]);
+    let places: Vec<_> = config.models[0].targets.iter().map(|to| (to.model.as_str(), to.weight, to.order)).collect();
+    assert_eq!(places, [("a", 1, 0), ("b", 3, 1), ("c", 1, 0)]);
+    let names: Vec<_> = config.models[0].names().map(ModelName::as_str).collect();
+    assert_eq!(names, ["m", "n", "o"]);
+    assert_eq!((config.models[0].attempts_max, config.models[0].retry_wait_max), (2, Duration::ZERO));
+    assert_eq!((config.models[1].attempts_max, config.models[1].retry_wait_max), (3, Duration::from_secs(10)));
+}
+
+#[test]
+fn a_name_belongs_to_one_model_as_name_or_as_alias() {
+    let target = "targets = [{ provider = 'openai', model = 'a' }]";
+    for second in
+        ["name = 'n'", "name = 'q'\naliases = ['m']", "name = 'q'\naliases = ['n']", "name = 'q'\naliases = ['q']"]
+    {
+        let text = format!("[[model]]\nname = 'm'\naliases = ['n']\n{target}\n[[model]]\n{second}\n{target}");
+        assert!(fault(&text).contains("is the name of another model too"), "{second}");
+    }
+}
+
+#[test]
 fn an_anchor_in_the_data_folder_is_taken_with_a_warning_and_one_elsewhere_without() {
     let inside = good("[[lineage.anchor]]\nfile = 'anchors'", &[]);
     assert!(matches!(&inside.lineage.anchors[..], [AnchorPlace::File(file)] if file.ends_with("anchors")));
@@ -184,7 +214,7 @@ fn all_faults_are_reported_at_once_with_their_keys() {
         bogus = 2
         [[model]]
         name = 'm'
-        targets = [{ provider = 'b', model = 'n', weight = 3 }]
+        targets = [{ provider = 'b', model = 'n', weight = 0 }]
     ";
     let pairs =
         [("SIGNET_LIMITS__IP_BURST", "many"), ("SIGNET_SERVER__LISTEN__PORT", "1"), ("SIGNET_PROVIDER__3__NAME", "d")];
@@ -219,10 +249,6 @@ fn what_comes_with_a_later_version_is_refused_and_said_to_be_later() {
         ("[auth]\nmode = 'keys'", "auth.mode"),
         ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'gemini'", "provider.0.kind"),
         ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\nkind = 'cohere'", "provider.0.kind"),
-        (
-            "[[model]]\nname = 'm'\ntargets = [{ provider = 'openai', model = 'n', weight = 1 }]",
-            "model.0.targets.0.weight",
-        ),
     ];
     for (text, key) in later {
         let fault = fault(text);

@@ -372,8 +372,14 @@ pub struct Provider {
 pub struct Model {
     /// The name callers use, different from all others.
     pub name: ModelName,
-    /// Where it goes, in order of preference; at least one.
+    /// Other names for the same, different from all others too.
+    pub aliases: Vec<ModelName>,
+    /// Where it goes; at least one.
     pub targets: Vec<Target>,
+    /// Most requests that go upstream for one of a caller's.
+    pub attempts_max: u32,
+    /// Longest that a provider's `Retry-After` is waited for.
+    pub retry_wait_max: Duration,
     /// Whether similar questions are looked up for it; no less strict than for all.
     pub semantic_mode: SemanticMode,
     /// Its own floor; not under that for all. None: that for all.
@@ -391,4 +397,15 @@ pub struct Target {
     pub provider: ProviderName,
     /// The model's name there.
     pub model: ModelName,
+    /// Its share among the targets of the same order.
+    pub weight: u32,
+    /// Lower ones are asked first; those of one order share the requests.
+    pub order: u32,
+}
+
+impl Model {
+    /// All names that callers may use for it.
+    pub fn names(&self) -> impl Iterator<Item = &ModelName> {
+        std::iter::once(&self.name).chain(&self.aliases)
+    }
 }

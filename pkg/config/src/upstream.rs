@@ -1,7 +1,7 @@
 //! `[[provider]]` and `[[model]]`.
 
 use crate::load::{DAY_MS, FALSE_SHARES, SEMANTIC_MODES};
-use crate::section::{LATER, Section};
+use crate::section::Section;
 use crate::settings::{Lineage, Model, Provider, Semantic, SemanticMode, Target};
 use crate::tree::{Leaf, Source};
 use crate::urls::base_url;
@@ -9,6 +9,7 @@ use signet_dialect::Api;
 use signet_dialect::kinds::{Anthropic, Azure, Kind, NoApiVersion, OpenAi, is_never_forwarded};
 use signet_types::{ModelName, ProviderName, Secret};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use toml::Value;
@@ -17,6 +18,11 @@ const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
 /// The variable of a vendor's own key. It alone may be unset; callers' own keys are then passed on.
 const USUAL_KEY: &str = "OPENAI_API_KEY";
 const USUAL_URL: &str = "OPENAI_BASE_URL";
+const ATTEMPTS: RangeInclusive<u64> = 1..=10;
+/// A caller holds a connection meanwhile.
+const RETRY_WAIT_MAX_MS: u64 = 300_000;
+const WEIGHTS: RangeInclusive<u64> = 1..=1_000_000;
+const ORDERS: RangeInclusive<u64> = 0..=1_000_000;
 
 /// The providers; without any, the usual variables of OpenAI's SDKs make one.
 pub(crate) fn providers(root: &mut Section<'_>) -> Vec<Provider> {
@@ -238,11 +244,21 @@ pub(crate) fn models(
         if name.as_ref().is_some_and(|name| !names.insert(name.clone())) {
             section.fault("name", "is the name of another model too");
         }
+        let aliases: Vec<ModelName> =
+            section.parsed_list("aliases", "a list of names of 1 to 256 printable characters");
+        for alias in &aliases {
+            if !names.insert(alias.clone()) {
+                section.fault("aliases", format!("hold {alias}, which is the name of another model too"));
+            }
+        }
         let targets = section.list("targets");
         if targets.is_empty() {
             section.fault("targets", "must name at least one provider and model");
         }
-        let targets = targets.into_iter().filter_map(|section| target(section, providers)).collect();
+        let places = (0..).zip(targets);
+        let targets = places.filter_map(|(place, section)| target(section, place, providers)).collect();
+        let attempts_max = u32_of(&mut section, "attempts_max", 3, ATTEMPTS);
+        let retry_wait_max = Duration::from_millis(section.number("retry_wait_max_ms", 10_000, 0..=RETRY_WAIT_MAX_MS));
         let (semantic_mode, similarity_min, max_false_share) = rules(&mut section, semantic);
         let capture = section.choice("capture", &[("off", Some(false)), ("sealed", Some(true))]);
         if capture && lineage.break_glass_key_file.is_none() {
@@ -251,7 +267,10 @@ pub(crate) fn models(
         section.end();
         models.extend(name.map(|name| Model {
             name,
+            aliases,
             targets,
+            attempts_max,
+            retry_wait_max,
             semantic_mode,
             similarity_min,
             max_false_share,
@@ -283,7 +302,12 @@ fn rules(section: &mut Section<'_>, all: &Semantic) -> (SemanticMode, Option<f32
     (mode, floor, bound)
 }
 
-fn target(mut section: Section<'_>, providers: &[Provider]) -> Option<Target> {
+fn u32_of(section: &mut Section<'_>, key: &str, default: u64, range: RangeInclusive<u64>) -> u32 {
+    u32::try_from(section.number(key, default, range)).expect("the range is within 32 bits")
+}
+
+/// A target, which is the `place`th of its list.
+fn target(mut section: Section<'_>, place: u64, providers: &[Provider]) -> Option<Target> {
     let provider: Option<ProviderName> = section.name("provider");
     if let Some(name) = &provider
         && providers.iter().all(|provider| provider.name != *name)
@@ -291,9 +315,8 @@ fn target(mut section: Section<'_>, providers: &[Provider]) -> Option<Target> {
         section.fault("provider", "is not the name of a [[provider]] without faults");
     }
     let model = section.name("model");
-    if section.take("weight").is_some() {
-        section.fault("weight", LATER);
-    }
+    let weight = u32_of(&mut section, "weight", 1, WEIGHTS);
+    let order = u32_of(&mut section, "order", place, ORDERS);
     section.end();
-    Some(Target { provider: provider?, model: model? })
+    Some(Target { provider: provider?, model: model?, weight, order })
 }

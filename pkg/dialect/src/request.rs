@@ -94,6 +94,15 @@ impl Request {
         }
     }
 
+    /// What stays the same while a conversation grows, as [`signet_openai::prefix`] finds it. None where there is none to
+    /// keep.
+    pub fn prefix(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Embeddings(_) => None,
+            Self::Chat(_) => signet_openai::prefix(self.body()),
+        }
+    }
+
     /// The text to compare with similar ones.
     ///
     /// # Errors

@@ -253,6 +253,10 @@ pub struct AttemptFacts {
     pub status: u16,
     /// How long it took.
     pub ms: u64,
+    /// What went wrong, where no status came.
+    pub reason: Option<&'static str>,
+    /// The pause before it, in milliseconds, where the provider had asked for one.
+    pub wait_ms: Option<u64>,
 }
 
 /// What the cache decided, as it decided it.

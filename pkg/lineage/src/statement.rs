@@ -241,7 +241,9 @@ fn write_provider(provider: &draft::ProviderFacts, o: &mut Json<'_>) {
         a.text("model", &attempt.model);
         a.int("ms", attempt.ms);
         a.text("provider", &attempt.provider);
+        a.some_text("reason", attempt.reason);
         a.int("status", u64::from(attempt.status));
+        a.some_int("wait_ms", attempt.wait_ms);
     });
     o.some_text("endpoint", Some(provider.endpoint.as_str()).filter(|endpoint| !endpoint.is_empty()));
     o.text("name", &provider.name);

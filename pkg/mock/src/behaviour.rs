@@ -85,6 +85,13 @@ const PLAIN: [(&str, Fault); 11] = [
     ("not-json", Fault::NotJson),
 ];
 
+impl Fault {
+    /// Every fault; those that count do so from 2.
+    pub fn all() -> impl Iterator<Item = Self> {
+        PLAIN.iter().map(|(_, fault)| *fault).chain(COUNTED.iter().map(|(_, make)| make(2)))
+    }
+}
+
 impl FromStr for Fault {
     type Err = BadBehaviour;
 

@@ -10,6 +10,7 @@ use crate::recorder::{Attested, Recorder};
 use crate::reply::Timing;
 use crate::sample::Sample;
 use bytes::Bytes;
+use http::HeaderValue;
 use signet_cache::TenantKeys;
 use signet_dialect::Api;
 use signet_lineage::{
@@ -117,6 +118,8 @@ pub(crate) struct State {
     pub(crate) stream: bool,
     pub(crate) served: Option<String>,
     pub(crate) provider: Option<ProviderFacts>,
+    /// `x-signet-attempts`.
+    pub(crate) tried: Option<HeaderValue>,
     pub(crate) routed: Option<String>,
     pub(crate) upstream_body: Option<Forwarded>,
     pub(crate) cache: CacheFacts,
@@ -161,6 +164,7 @@ impl Exchange {
             stream: false,
             served: None,
             provider: None,
+            tried: None,
             routed: None,
             upstream_body: None,
             cache: CacheFacts { decision: "none", ..CacheFacts::default() },

@@ -111,6 +111,9 @@ impl Judge {
             headers,
             authorization: Auth::Provider,
             deadline: Some(Instant::now() + LIMIT),
+            patience: None,
+            affinity: None,
+            trail: Arc::default(),
         };
         let body = |target: &Target| {
             let messages = json!([

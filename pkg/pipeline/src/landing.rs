@@ -10,6 +10,7 @@ use crate::recorder::{Attested, Recorder};
 use crate::reply::{self, Reply, ReplyBody, names};
 use crate::sample::Sample;
 use crate::serve::Plan;
+use crate::tried;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -92,7 +93,8 @@ pub(crate) struct Whole {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    pub(crate) target: usize,
+    /// Only an answer of tier 0 may be stored.
+    pub(crate) tier: usize,
     pub(crate) ttfb: Duration,
 }
 
@@ -167,7 +169,7 @@ pub(crate) async fn collect(answered: Answered, provider: ProviderName, started:
             large = Some(Large { status, headers, ttfb, first, rest });
             Err(missed(UpstreamError::TooLarge { limit: max_bytes }))
         }
-        Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, target: answered.target, ttfb }),
+        Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, tier: answered.tier, ttfb }),
         Err(error) => Err(missed(error)),
     };
     Landed {
@@ -229,11 +231,11 @@ impl Pipeline {
         let request_id = head.request_id.as_str();
         exchange.ttfb = Some(whole.ttfb);
         exchange.served.clone_from(&reading.served);
-        let filling = filling.filter(|filling| whole.target == 0 && self.will_keep(filling, reading.kept.as_ref()));
+        let filling = filling.filter(|filling| whole.tier == 0 && self.will_keep(filling, reading.kept.as_ref()));
         match seat {
-            None => self.finish_whole(exchange, request_id, filling, (whole, landed, reading), &mut None),
+            None => self.finish_whole(exchange, request_id, filling, (whole, reading), &mut None),
             Some(seat) => {
-                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, landed, reading), first))
+                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, reading), first))
             }
         }
     }
@@ -243,7 +245,7 @@ impl Pipeline {
         exchange: &mut Exchange,
         request_id: &str,
         filling: Option<Filling>,
-        (whole, landed, reading): (&Whole, &Landed, Reading),
+        (whole, reading): (&Whole, Reading),
         first: &mut Option<Source>,
     ) -> Result<Reply, Fault> {
         let follows = *first;
@@ -261,7 +263,6 @@ impl Pipeline {
         let mut headers = whole.headers.clone();
         reply::common(&mut headers, exchange, request_id, false);
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, fills));
-        reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
         let billed = follows.is_none();
         let sample = exchange.sample.take().filter(|_| filling.is_some());
         self.count_tokens(reading.usage, billed);
@@ -340,12 +341,18 @@ pub(crate) fn usage_facts(usage: Usage, billed: bool) -> UsageFacts {
     }
 }
 
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn facts(provider: &ProviderName, attempts: &Attempts, request_id: Option<Fingerprint>) -> ProviderFacts {
     let attempts = attempts.iter().map(|attempt| AttemptFacts {
         provider: attempt.provider.as_str().to_owned(),
         model: attempt.model.as_str().to_owned(),
         status: attempt.outcome.map_or(0, |status| status.as_u16()),
-        ms: u64::try_from(attempt.elapsed.as_millis()).unwrap_or(u64::MAX),
+        ms: millis(attempt.elapsed),
+        reason: attempt.outcome.err(),
+        wait_ms: Some(millis(attempt.waited)).filter(|&ms| ms > 0),
     });
     ProviderFacts {
         name: provider.as_str().to_owned(),
@@ -366,5 +373,6 @@ impl State {
         let id = headers.and_then(|headers| headers.get("x-upstream-request-id").or_else(|| headers.get("request-id")));
         let id = id.map(|id| self.fingerprint(PROVIDER_REQUEST_ID, id.as_bytes()));
         self.provider = Some(facts(provider, attempts, id));
+        self.tried = tried::header(attempts);
     }
 }

@@ -5,6 +5,7 @@ mod anchor;
 mod capture;
 mod checkpoint;
 mod control;
+mod deadline;
 mod embed;
 mod erase;
 mod exchange;
@@ -39,6 +40,7 @@ mod ship;
 mod signing;
 mod tree;
 mod tree_files;
+mod tried;
 mod withdraw;
 
 pub use anchor::{Anchor, AnchorFault, Anchoring, FileAnchor, HttpAnchor, StoreAnchor};

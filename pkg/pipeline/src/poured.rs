@@ -73,7 +73,6 @@ impl Pipeline {
         let mut headers = headers;
         reply::common(&mut headers, exchange, head.request_id.as_str(), false);
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, false));
-        reply::set(&mut headers, names::ATTEMPTS, &landed.attempts.len().to_string());
         if head.takes_trailers {
             reply::announce_trailers(&mut headers);
         }

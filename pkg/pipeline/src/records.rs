@@ -125,6 +125,9 @@ impl Pipeline {
             headers: filter_request_headers(&head.headers),
             authorization,
             deadline: None,
+            patience: None,
+            affinity: None,
+            trail: Arc::default(),
         };
         let mut merged: Option<ModelList> = None;
         let mut last = None;

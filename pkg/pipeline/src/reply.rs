@@ -122,6 +122,9 @@ pub(crate) fn common(headers: &mut HeaderMap, state: &State, request_id: &str, s
     set(headers, names::LINEAGE_ID, &state.id.to_string());
     set(headers, names::X_REQUEST_ID, request_id);
     set(headers, names::LINEAGE_OPENING, &state.opening().to_string());
+    if let Some(tried) = &state.tried {
+        headers.insert(names::ATTEMPTS, tried.clone());
+    }
     set(headers, names::SERVER_TIMING, &state.timing.header(state.elapsed()));
     if stream {
         fixed(headers, CONTENT_TYPE, "text/event-stream; charset=utf-8");

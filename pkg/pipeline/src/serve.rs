@@ -2,6 +2,7 @@
 
 use crate::capture::{Capture, Kept};
 use crate::control::{Controls, Fetch};
+use crate::deadline::deadline;
 use crate::exchange::{Exchange, operations};
 use crate::fault::Fault;
 use crate::fill::Filling;
@@ -17,12 +18,12 @@ use http::Method;
 use http::uri::PathAndQuery;
 use signet_cache::{CacheKey, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared, Question};
 use signet_dialect::{Api, Fold, Form, Refusal, Request};
-use signet_provider::{Ask, Auth, Route, Sent, Target, filter_request_headers};
+use signet_provider::{Affinity, Ask, Auth, Route, Sent, Target, UpstreamError, filter_request_headers};
 use signet_telemetry::Step;
 use signet_types::{ModelName, TenantId};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Longest event that is passed on.
 const EVENT_MAX: usize = 16 << 20;
@@ -35,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) rules: RouteRules,
     pub(crate) partition: Partition,
     pub(crate) key: CacheKey,
+    /// When the answer must have begun.
+    pub(crate) deadline: Option<tokio::time::Instant>,
 }
 
 impl Plan {
@@ -84,14 +87,14 @@ impl Pipeline {
             return Err(Fault::NotCached);
         }
         let filling = self.filling(exchange, &plan, miss);
-        let call = self.call(head, auth, &plan)?;
+        let call = self.call(head, (auth, exchange.keys().tenant), &plan)?;
         let preferred = &plan.route.targets[0];
         exchange.routed = Some(preferred.model.as_str().to_owned());
         exchange.forwarded_body(&body, &call.bodies.of(preferred));
         if exchange.stream {
-            self.stream(exchange, head, &plan, call, filling).await
+            Box::pin(self.stream(exchange, head, &plan, call, filling)).await
         } else {
-            self.whole(exchange, head, &plan, call, filling).await
+            Box::pin(self.whole(exchange, head, &plan, call, filling)).await
         }
     }
 
@@ -102,6 +105,7 @@ impl Pipeline {
         let name: ModelName = request.model().parse().map_err(|_| unknown())?;
         let route = self.parts.fleet.resolve(&name).map_err(|_| unknown())?;
         let controls = Controls::read(&head.headers)?;
+        let deadline = deadline(head)?;
         let (partition, key) = place(
             (exchange.keys().tenant, &controls.namespace),
             (route.digest, self.parts.settings.policy_generation),
@@ -110,7 +114,7 @@ impl Pipeline {
         );
         self.parts.metrics.step(Step::Parse, started.elapsed());
         let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
-        Ok(Plan { request: Arc::new(request), route, controls, rules, partition, key })
+        Ok(Plan { request: Arc::new(request), route, controls, rules, partition, key, deadline })
     }
 
     /// Keeps the request until it is sealed with its answer, on a route that wants that.
@@ -146,18 +150,23 @@ impl Pipeline {
     }
 
     /// What would be sent, to whichever target.
-    fn call(&self, head: &Head, auth: Auth, plan: &Plan) -> Result<Call, Fault> {
+    fn call(&self, head: &Head, (auth, tenant): (Auth, TenantId), plan: &Plan) -> Result<Call, Fault> {
         let query = head.query.as_ref().map(|query| {
             PathAndQuery::try_from(format!("/?{query}"))
                 .map_err(|_| Fault::invalid("The query of the URL cannot be sent on.".to_owned(), None))
         });
+        // Where others may wait for the same call, each leaves at its own time.
+        let alone = plan.request.stream() || plan.controls.fetch != Fetch::IfNeeded;
         let ask = Ask {
             method: Method::POST,
             api: plan.request.api(),
             query: query.transpose()?,
             headers: filter_request_headers(&head.headers),
             authorization: auth,
-            deadline: None,
+            deadline: plan.deadline.filter(|_| alone),
+            patience: plan.deadline,
+            affinity: plan.route.has_choice().then(|| affinity(tenant, &plan.request, &plan.key)),
+            trail: Arc::default(),
         };
         let (request, unasked) = (plan.request.clone(), self.parts.settings.usage_unasked.clone());
         let bodies = Bodies::new(move |target: &Target| {
@@ -182,7 +191,7 @@ impl Pipeline {
         if plan.controls.fetch != Fetch::IfNeeded {
             self.open(exchange)?;
             self.parts.recorder.opened().await?;
-            let landed = landing::depart(fleet(), &call, max).await;
+            let landed = self.in_time(exchange, plan, &call, Box::pin(landing::depart(fleet(), &call, max))).await?;
             self.parts.metrics.step(Step::Upstream, started.elapsed());
             return self.land(exchange, head, filling, None, (&landed, plan)).await;
         }
@@ -194,13 +203,13 @@ impl Pipeline {
                 Ok(landing::depart_shared(self.parts.recorder.clone(), fleet(), call.clone(), max))
             };
             let seat = self.flights.join(plan.key, depart)?;
-            let landed = tokio::time::timeout(self.parts.settings.wait_max, seat.landed()).await;
-            let landed: Arc<Landed> = landed.map_err(|_| waited_too_long(&plan.route, self.parts.settings.wait_max))?;
+            let asks = seat.leads.then_some(&*call);
+            let landed: Arc<Landed> = self.in_time(exchange, plan, asks, seat.landed()).await?;
             if !seat.leads && landed.is_large() {
                 // Too large to share: whoever started the call has it, everyone else makes one of its own.
                 self.open(exchange)?;
                 self.parts.recorder.opened().await?;
-                let own = landing::depart(fleet(), &call, max).await;
+                let own = self.in_time(exchange, plan, &*call, Box::pin(landing::depart(fleet(), &call, max))).await?;
                 self.parts.metrics.step(Step::Upstream, started.elapsed());
                 return self.land(exchange, head, filling, None, (&own, plan)).await;
             }
@@ -211,6 +220,30 @@ impl Pipeline {
             self.parts.metrics.step(Step::Upstream, started.elapsed());
             return self.land(exchange, head, filling, Some(&seat), (&landed, plan)).await;
         }
+    }
+
+    /// Waits for an answer as long as the caller does. Whoever asked for one in vain tells whom.
+    async fn in_time<T>(
+        &self,
+        exchange: &mut Exchange,
+        plan: &Plan,
+        asks: impl Into<Option<&Call>>,
+        landing: impl Future<Output = T>,
+    ) -> Result<T, Fault> {
+        let started = tokio::time::Instant::now();
+        let limit = started + self.parts.settings.wait_max;
+        let by = plan.deadline.map_or(limit, |deadline| deadline.min(limit));
+        if let Ok(landed) = tokio::time::timeout_at(by, landing).await {
+            return Ok(landed);
+        }
+        let attempts = asks.into().map(|call| call.ask.trail.attempts()).unwrap_or_default();
+        let provider = attempts.last().map_or(&plan.route.targets[0].provider, |attempt| &attempt.provider).clone();
+        if !attempts.is_empty() {
+            exchange.asked_of(&provider, &attempts, None);
+        }
+        exchange.timing.upstream = started.elapsed();
+        let error = UpstreamError::DeadlineExceeded { waited: started.elapsed() };
+        Err(Fault::Upstream { provider, error: Arc::new(error) })
     }
 
     /// A stream from upstream.
@@ -248,12 +281,11 @@ impl Pipeline {
             return self.land(exchange, head, None, None, (&landed, plan)).await;
         };
         exchange.asked_of(&provider, &sent.attempts, Some(&sent.reply.headers));
-        let filling = filling.filter(|_| sent.target == 0);
+        let filling = filling.filter(|_| sent.tier == 0);
         let mut headers = sent.reply.headers;
         reply::common(&mut headers, exchange, head.request_id.as_str(), true);
         // Whether a stream is stored shows at its end only.
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, false));
-        reply::set(&mut headers, names::ATTEMPTS, &sent.attempts.len().to_string());
         if head.takes_trailers {
             reply::announce_trailers(&mut headers);
         }
@@ -315,9 +347,12 @@ fn is_event_stream(headers: &http::HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
-fn waited_too_long(route: &Route, waited: Duration) -> Fault {
-    let error = signet_provider::UpstreamError::DeadlineExceeded { waited };
-    Fault::Upstream { provider: route.targets[0].provider.clone(), error: Arc::new(error) }
+/// What prefers one of equal targets: the beginning of the prompt, which the provider's own cache may know; or all of it.
+fn affinity(tenant: TenantId, request: &Request, key: &CacheKey) -> Affinity {
+    match request.prefix() {
+        Some(prefix) => Affinity::of(&[tenant.as_bytes(), request.model().as_bytes(), &prefix]),
+        None => Affinity::of(&[key.as_bytes()]),
+    }
 }
 
 impl From<Refusal> for Fault {

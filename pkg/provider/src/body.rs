@@ -1,5 +1,6 @@
 //! A provider's body, read in the task that wants it.
 
+use crate::board::Permit;
 use crate::error::{ClosedWhen, UpstreamError};
 use crate::h1::{H1, Idle};
 use crate::h2pool::Lease;
@@ -28,6 +29,8 @@ pub struct UpstreamBody {
     limits: Option<Limits>,
     /// An error that came together with bytes: the bytes go first.
     held: Option<UpstreamError>,
+    /// Learns how the body ends.
+    permit: Option<Permit>,
 }
 
 /// What [`UpstreamBody::gather`] found.
@@ -53,20 +56,27 @@ enum Source {
 
 impl UpstreamBody {
     pub(crate) fn h1(incoming: Incoming, connection: H1, home: Arc<Idle>, limits: Limits) -> Self {
-        let mut body = Self { source: Source::H1 { incoming, connection, home }, limits: Some(limits), held: None };
+        let mut body =
+            Self { source: Source::H1 { incoming, connection, home }, limits: Some(limits), held: None, permit: None };
         body.end_if_complete();
         body
     }
 
     pub(crate) fn h2(incoming: RecvStream, lease: Lease, limits: Limits) -> Self {
-        let mut body = Self { source: Source::H2 { incoming, lease }, limits: Some(limits), held: None };
+        let mut body = Self { source: Source::H2 { incoming, lease }, limits: Some(limits), held: None, permit: None };
         body.end_if_complete();
         body
     }
 
     /// A body that is already there, for providers that are not HTTP.
     pub fn whole(bytes: Bytes) -> Self {
-        Self { source: Source::Whole(bytes), limits: None, held: None }
+        Self { source: Source::Whole(bytes), limits: None, held: None, permit: None }
+    }
+
+    /// The same body; `permit` is told of a cut and let go at the end.
+    pub(crate) fn watched(mut self, permit: Permit) -> Self {
+        self.permit = (!matches!(self.source, Source::Ended)).then_some(permit);
+        self
     }
 
     /// The next piece: everything that is ready now, at most about 64 KiB, never empty.
@@ -74,6 +84,20 @@ impl UpstreamBody {
     /// It never waits for more than the first frame, so merging adds no delay; a burst of small chunks becomes one write.
     /// Times out by the limits of the exchange.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        let next = self.poll_piece(cx);
+        match &next {
+            Poll::Ready(Some(Err(error))) => {
+                if let Some(mut permit) = self.permit.take() {
+                    permit.failed(error);
+                }
+            }
+            Poll::Ready(None) => self.permit = None,
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
+        }
+        next
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
         if let Some(error) = self.held.take() {
             return Poll::Ready(Some(Err(error)));
         }
@@ -174,6 +198,7 @@ impl UpstreamBody {
     }
 
     fn end(&mut self) {
+        self.permit = None;
         match std::mem::replace(&mut self.source, Source::Ended) {
             Source::H1 { incoming, connection, home } => {
                 drop(incoming);

@@ -1,5 +1,6 @@
 //! What is asked of a provider and what it answers.
 
+use crate::board::Permit;
 use crate::body::UpstreamBody;
 use crate::error::UpstreamError;
 use crate::headers::RequestHeaders;
@@ -78,6 +79,14 @@ pub struct Reply {
     pub reused: bool,
     /// The protocol spoken with the provider.
     pub version: Version,
+}
+
+impl Reply {
+    /// The reply whose end, however it comes, is told to `permit`.
+    pub(crate) fn watched(mut self, permit: Permit) -> Self {
+        self.body = self.body.watched(permit);
+        self
+    }
 }
 
 /// Spans of one exchange.

@@ -13,7 +13,9 @@
 //! decides how it looks.
 
 mod address;
+mod board;
 mod body;
+mod breaker;
 mod call;
 mod dial;
 mod error;
@@ -22,13 +24,22 @@ mod h1;
 mod h2pool;
 mod headers;
 mod limits;
+mod plan;
 mod provider;
+mod route;
 mod socket;
+mod verdict;
+mod window;
 
+pub use board::{Board, Standing, View};
 pub use body::{Gathered, UpstreamBody};
+pub use breaker::Circuit;
 pub use call::{Auth, Call, Credential, Provider, Reply, Timings};
 pub use error::{ClosedWhen, ConnectCause, UpstreamError};
-pub use fleet::{Ask, Attempt, Attempts, Fleet, FleetError, ModelRoute, Refused, Route, Sent, Target, UnknownModel};
+pub use fleet::{Ask, Attempt, Attempts, Fleet, Refused, Sent, Trail};
 pub use headers::{RequestHeaders, filter_request_headers, filter_response_headers};
 pub use limits::Timeouts;
+pub use plan::{Affinity, Plan, Step, Why};
 pub use provider::{HttpProvider, ProviderConfig, ProviderConfigError};
+pub use route::{FleetError, ModelRoute, ModelTarget, Route, Target, UnknownModel};
+pub use window::{Middle, Tally};

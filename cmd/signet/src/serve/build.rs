@@ -18,12 +18,12 @@ use signet_pipeline::{
     AuthMode, Capture, Durability, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder,
     RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, TreeView, Voice,
 };
-use signet_provider::{Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Timeouts};
+use signet_provider::{Board, Fleet, HttpProvider, ModelRoute, ModelTarget, Provider, ProviderConfig, Timeouts};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
 use signet_spool::RecordLog;
 use signet_store::{Options as StoreOptions, PgVectorIndex, Stores};
 use signet_telemetry::Metrics;
-use signet_types::{Clock, ModelName, ProviderName};
+use signet_types::{Clock, ModelName, ProviderName, SystemClock};
 use signet_vector::{FlatIndex, StaticEncoder};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ const POLICY_GENERATION: u64 = 1;
 pub(crate) struct Common {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
+    /// What all fleets know of the providers.
+    pub(crate) board: Arc<Board>,
 }
 
 pub(crate) fn stores(config: &Config) -> Result<Stores> {
@@ -77,8 +79,13 @@ pub(crate) const fn patience(config: &Config) -> Patience {
     Patience { head, idle, body, body_rate_min, write }
 }
 
+/// A board for all fleets of the process.
+pub(crate) fn board() -> Arc<Board> {
+    Arc::new(Board::new(Arc::new(SystemClock::new())))
+}
+
 /// Providers and routes, and the providers once more for the care of their connections.
-pub(crate) fn fleet(config: &Config) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> {
+pub(crate) fn fleet(config: &Config, board: Arc<Board>) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> {
     let mut providers = Vec::new();
     for provider in &config.providers {
         let mut built = ProviderConfig::new(provider.name.clone(), provider.base_url.clone());
@@ -93,12 +100,24 @@ pub(crate) fn fleet(config: &Config) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> 
         let http = HttpProvider::new(built).with_context(|| format!("provider {}", provider.name))?;
         providers.push(Arc::new(http));
     }
-    let route = |model: &signet_config::Model| ModelRoute {
-        name: model.name.clone(),
-        targets: model.targets.iter().map(|target| (target.provider.clone(), target.model.clone())).collect(),
-    };
     let named = providers.iter().map(|provider: &Arc<HttpProvider>| provider.clone() as Arc<dyn Provider>).collect();
-    Ok((Fleet::new(named, config.models.iter().map(route).collect())?, providers))
+    Ok((Fleet::new(named, config.models.iter().map(route).collect(), board)?, providers))
+}
+
+fn route(model: &signet_config::Model) -> ModelRoute {
+    let target = |target: &signet_config::Target| ModelTarget {
+        provider: target.provider.clone(),
+        model: target.model.clone(),
+        weight: target.weight,
+        order: target.order,
+    };
+    ModelRoute {
+        name: model.name.clone(),
+        aliases: model.aliases.clone(),
+        targets: model.targets.iter().map(target).collect(),
+        attempts_max: model.attempts_max,
+        retry_wait_max: model.retry_wait_max,
+    }
 }
 
 /// The kind of a provider, and which headers it sees.
@@ -216,7 +235,7 @@ fn rules(config: &Config) -> HashMap<ModelName, RouteRules> {
         floor: model.similarity_min,
         capture: model.capture,
     };
-    config.models.iter().map(|model| (model.name.clone(), own(model))).collect()
+    config.models.iter().flat_map(|model| model.names().map(|name| (name.clone(), own(model)))).collect()
 }
 
 pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
@@ -290,11 +309,12 @@ pub(crate) fn sampling(
             floor_e6: floor_e6.unwrap_or(policy.floor_e6),
             lowest_e6: floor_e6.unwrap_or(policy.lowest_e6),
         };
-        (model.name.as_str().to_owned(), RouteBase { policy, mode: mode(model.semantic_mode) })
+        RouteBase { policy, mode: mode(model.semantic_mode) }
     };
-    let own = config.models.iter().map(own).collect();
+    let named = |model| signet_config::Model::names(model).map(move |name| (name.as_str().to_owned(), own(model)));
+    let own = config.models.iter().flat_map(named).collect();
     let judge = match &semantic.judge {
-        Some(model) => Some(Judge::new(Arc::new(fleet(config)?.0), model.clone())),
+        Some(model) => Some(Judge::new(Arc::new(fleet(config, common.board.clone())?.0), model.clone())),
         None => None,
     };
     Ok(Some(Sampling {
@@ -332,7 +352,12 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         max_response_bytes: config.server.max_response_bytes,
         wait_max: config.providers.iter().map(|provider| provider.total_timeout).max().unwrap_or_default(),
         usage_unasked: Arc::new(usage_unasked(config)),
-        models: config.models.iter().map(|model| model.name.as_str().to_owned()).collect(),
+        models: config
+            .models
+            .iter()
+            .flat_map(signet_config::Model::names)
+            .map(|name| name.as_str().to_owned())
+            .collect(),
         rules: rules(config),
         policy_generation: POLICY_GENERATION,
     };
@@ -340,7 +365,7 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         settings,
         cache: built.cache,
         keys: built.keys,
-        fleet: Arc::new(fleet(config)?.0),
+        fleet: Arc::new(fleet(config, common.board.clone())?.0),
         recorder: built.recorder,
         records: built.stores.records,
         limiter: limiter(config)?,

@@ -78,7 +78,7 @@ struct Bound {
 
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
 pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
-    build::fleet(&config).map_err(Stop::config)?;
+    build::fleet(&config, build::board()).map_err(Stop::config)?;
     build::break_glass_key(&config).map_err(Stop::config)?;
     let rescoring = build::rescoring(&config, config.semantic.rescore_deadline).map_err(Stop::config)?;
     for warning in &config.warnings {
@@ -110,7 +110,7 @@ fn open(
     lanes: Vec<Handle>,
 ) -> Result<Process, Stop> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()) };
+    let common = Common { clock: clock.clone(), metrics: Arc::new(Metrics::new()), board: build::board() };
     let signer = keys::signer(&config)?;
     let key_file = KeyFile::of(&config);
     let checkpoints = keys::checkpoint_signer(&config)?;
@@ -299,7 +299,7 @@ impl Process {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
         for (app, lane) in apps.iter().zip(&self.lanes) {
-            let (fleet, providers) = build::fleet(&self.config)?;
+            let (fleet, providers) = build::fleet(&self.config, self.common.board.clone())?;
             drop(app.pipeline.set(Arc::new(pipeline.beside(Arc::new(fleet)))));
             lane.spawn(close_idle(providers, self.stop.clone()));
         }
@@ -378,7 +378,13 @@ impl Process {
 
     /// Reads what is known of earlier decisions, then labels and follows in the background.
     async fn label(&self, sampling: Sampling, migrated: &CancellationToken) -> Sampler {
-        let models = self.config.models.iter().map(|model| model.name.as_str().to_owned()).collect();
+        let models = self
+            .config
+            .models
+            .iter()
+            .flat_map(signet_config::Model::names)
+            .map(|name| name.as_str().to_owned())
+            .collect();
         let (store, trust) = (sampling.store.clone(), sampling.trust.clone());
         let mut follower = LabelFollower::new(store, trust, models, self.common.metrics.clone());
         let (sampler, labeller) = sampling.split();

@@ -51,13 +51,13 @@ fn the_callers_key_is_replaced_by_the_providers_and_what_is_ours_stays_here() {
 }
 
 #[test]
-fn in_passthrough_a_key_in_x_api_key_is_a_caller_and_is_sent_on_in_that_header_alone() {
+fn in_passthrough_a_key_in_x_api_key_is_a_caller_and_is_said_where_the_provider_reads_it() {
     let mock = mock();
     let gateway = Setup::passthrough(&mock).start();
     let as_ann = [("X-Api-Key", "sk-ann")];
     gateway.chat(&chat("What is an otter?"), &as_ann).is(200, "MISS");
     let seen = mock.requests().remove(0);
-    assert_eq!((seen.header("x-api-key"), seen.header("authorization")), (Some("sk-ann"), None));
+    assert_eq!((seen.header("x-api-key"), seen.header("authorization")), (None, Some("Bearer sk-ann")));
     gateway.chat(&chat("What is an otter?"), &as_ann).is(200, "EXACT");
     gateway.chat(&chat("What is an otter?"), &[("X-Api-Key", "sk-bob")]).is(200, "MISS");
     gateway

@@ -39,6 +39,7 @@ mod recovery;
 mod redis;
 mod regression;
 mod replay;
+mod routing;
 mod second;
 mod semantic;
 mod slow;

@@ -14,7 +14,7 @@ use signet_lineage::{
 };
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
 use signet_pipeline::{AuthMode, Durability, Parts, Pipeline, Recorder, Settings, Voice, outbox};
-use signet_provider::{Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
+use signet_provider::{Board, Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
 use signet_spool::{MemoryLog, RecordLog};
 use signet_telemetry::Metrics;
 use signet_testkit::{MemoryKeyStore, MemoryNoticeStore};
@@ -256,9 +256,10 @@ fn fleet(mock: &MockUpstream) -> Fleet {
     let model = |text: &str| -> ModelName { text.parse().expect("a name") };
     let config = ProviderConfig::new(name("mock"), mock.base_url().parse().expect("a URL"));
     let real = HttpProvider::new(config).expect("a good configuration");
-    let route = |of: &str, at: &str| ModelRoute { name: model(of), targets: vec![(name(at), model(of))] };
+    let route = |of: &str, at: &str| ModelRoute::in_order(model(of), [(name(at), model(of))]);
     let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(real), Arc::new(Bomb(name("bomb")))];
-    Fleet::new(providers, vec![route("m", "mock"), route("boom", "bomb")]).expect("a good fleet")
+    let board = Arc::new(Board::new(Arc::new(SystemClock::new())));
+    Fleet::new(providers, vec![route("m", "mock"), route("boom", "bomb")], board).expect("a good fleet")
 }
 
 fn voice() -> Voice {

@@ -173,7 +173,14 @@ pub(crate) fn parent(source: &Record) -> Parent {
 
 fn exchange(tenant: TenantId) -> Exchange {
     let name = "gpt-4o-mini".to_owned();
-    let attempt = AttemptFacts { provider: "main".to_owned(), model: name.clone(), status: 200, ms: 19 };
+    let attempt = AttemptFacts {
+        provider: "main".to_owned(),
+        model: name.clone(),
+        status: 200,
+        ms: 19,
+        reason: None,
+        wait_ms: None,
+    };
     Exchange {
         caller: Caller { tenant, auth: "passthrough", key_epoch: 1, wrapped_key: None },
         http: HttpFacts { route: "/v1/chat/completions", status: 200, stream: false, request_id: None },

@@ -364,6 +364,8 @@ fn attempts_that_do_not_lead_to_the_answer_are_a_broken_edge() {
         model: model.to_owned(),
         status,
         ms: 3,
+        reason: (status == 0).then_some("connect_refused"),
+        wait_ms: None,
     };
     let (first, last) = (attempt("first", "a", 0), attempt("main", "gpt-4o-mini", 200));
     let found = |attempts: &[&AttemptFacts], change: fn(&mut signet_lineage::Exchange)| {
@@ -382,6 +384,8 @@ fn attempts_that_do_not_lead_to_the_answer_are_a_broken_edge() {
     assert_eq!(found(&[&last], keep), []);
     assert_eq!(found(&[&first, &last], keep), []);
     assert_eq!(found(&[&attempt("first", "a", 503), &last], keep), []);
+    let again = AttemptFacts { wait_ms: Some(1500), ..last.clone() };
+    assert_eq!(found(&[&attempt("main", "gpt-4o-mini", 429), &again], keep), [], "the same one after a pause");
     assert_eq!(found(&[], keep), [], "nobody could be asked");
     assert_eq!(found(&[&first, &last], |it| it.provider = None), [], "it stands on another's call");
     assert_eq!(found(&[&attempt("first", "a", 200), &last], keep), broken);

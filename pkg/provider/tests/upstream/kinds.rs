@@ -7,9 +7,10 @@ use http::{HeaderMap, HeaderValue, Method};
 use signet_dialect::Api;
 use signet_dialect::kinds::{Anthropic, Azure, Kind, OpenAi};
 use signet_provider::{
-    Ask, Auth, Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, RequestHeaders, filter_request_headers,
+    Ask, Auth, Board, Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, RequestHeaders,
+    filter_request_headers,
 };
-use signet_types::Secret;
+use signet_types::{Secret, SystemClock};
 use std::sync::Arc;
 use tokio::join;
 
@@ -130,9 +131,11 @@ async fn an_api_that_a_provider_has_not_is_refused_before_anything_is_sent() {
 }
 
 fn fleet(providers: Vec<Arc<HttpProvider>>) -> Fleet {
-    let targets = providers.iter().map(|p| (p.name().clone(), "m".parse().expect("a name"))).collect();
-    let routes = vec![ModelRoute { name: "m".parse().expect("a name"), targets }];
-    Fleet::new(providers.into_iter().map(|p| p as Arc<dyn Provider>).collect(), routes).expect("a good configuration")
+    let targets = providers.iter().map(|p| (p.name().clone(), "m".parse().expect("a name")));
+    let routes = vec![ModelRoute::in_order("m".parse().expect("a name"), targets)];
+    let board = Arc::new(Board::new(Arc::new(SystemClock::new())));
+    let providers = providers.into_iter().map(|p| p as Arc<dyn Provider>).collect();
+    Fleet::new(providers, routes, board).expect("a good configuration")
 }
 
 #[tokio::test]
@@ -150,7 +153,17 @@ async fn a_fallback_sees_neither_the_callers_betas_nor_its_accounts() {
     ]);
     let headers = filter_request_headers(&caller);
     let (authorization, method) = (Auth::Provider, Method::POST);
-    let ask = Ask { api: Api::Chat, method, query: None, headers, authorization, deadline: None };
+    let ask = Ask {
+        api: Api::Chat,
+        method,
+        query: None,
+        headers,
+        authorization,
+        deadline: None,
+        patience: None,
+        affinity: None,
+        trail: Arc::default(),
+    };
     let route = fleet.resolve(&"m".parse().expect("a name")).expect("configured");
     let body = |_: &_| bytes::Bytes::from_static(b"{}");
     let (sent, request) = within(async { join!(fleet.send(&route, &ask, &body), serve(&peer)) }).await;

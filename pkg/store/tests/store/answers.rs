@@ -66,7 +66,14 @@ fn exchange(of: &mut Random, stream: bool, took: u64) -> Exchange {
     let (asked, routed, served) = MODELS[usize::try_from(of.below(4)).expect("small")];
     let (cm, bytes) = (of.bytes(), 200 + of.below(40_000));
     let changed = asked != routed;
-    let attempt = AttemptFacts { provider: "main".to_owned(), model: routed.to_owned(), status: 200, ms: took };
+    let attempt = AttemptFacts {
+        provider: "main".to_owned(),
+        model: routed.to_owned(),
+        status: 200,
+        ms: took,
+        reason: None,
+        wait_ms: None,
+    };
     let mut tenant = [7; 16];
     tenant[..8].copy_from_slice(&of.below(50).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
     Exchange {

@@ -1,0 +1,226 @@
+//! Which of several providers is asked, how often, and what is said of it.
+
+use crate::client::Answer;
+use crate::gateway::{Gateway, Setup, chat, mock, mock_with, streamed, with};
+use crate::keeper::Keeper;
+use crate::stack::free_address;
+use serde_json::{Value, json};
+use signet_mock::{Behaviour, Fault, MockUpstream};
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What each provider's limits are where a fault has to show soon.
+const SOON_MS: &str = "400";
+
+/// A gateway before two providers, and these models at both: `m0`, `m1`, …. Each has its own breaker.
+fn before(first: &str, second: &str, models: usize) -> Setup {
+    let mut setup = Setup::on(&mock());
+    for (at, (name, base_url)) in [("a", first), ("b", second)].into_iter().enumerate() {
+        let key = |key: &str| format!("provider.{at}.{key}");
+        setup = setup.set(&key("name"), name).set(&key("base_url"), base_url).set(&key("api_key_env"), "MOCK_KEY");
+        for limit in ["first_byte", "idle", "connect"] {
+            setup = setup.set(&key(&format!("{limit}_timeout_ms")), SOON_MS);
+        }
+        setup = setup.set(&key("total_timeout_ms"), "1500");
+    }
+    for model in 0..models {
+        setup = setup.set(&format!("model.{model}.name"), &format!("m{model}"));
+        for (target, provider) in ["a", "b"].into_iter().enumerate() {
+            let key = |key: &str| format!("model.{model}.targets.{target}.{key}");
+            setup = setup.set(&key("provider"), provider).set(&key("model"), &format!("{provider}-{model}"));
+        }
+    }
+    setup
+}
+
+fn to(model: &str, request: Value) -> Value {
+    with(request, json!({"model": model}))
+}
+
+/// How many attempts the answer says there were, and why.
+fn attempts(answer: &Answer) -> (usize, String) {
+    let text = answer.need("x-signet-attempts");
+    let (count, why) = text.split_once(';').unwrap_or((text, ""));
+    (count.parse().expect("a number"), why.to_owned())
+}
+
+/// The attempts of a record: provider, status, failure and pause.
+fn recorded(gateway: &Gateway, id: &str) -> Vec<(String, u64, Option<String>, Option<u64>)> {
+    let found = gateway.record(id)["predicate"]["provider"]["attempts"].take();
+    let line = |it: &Value| {
+        let provider = it["provider"].as_str().expect("a name").to_owned();
+        let (status, reason) = (it["status"].as_u64().expect("a status"), it["reason"].as_str().map(str::to_owned));
+        (provider, status, reason, it["wait_ms"].as_u64())
+    };
+    found.as_array().expect("a list").iter().map(line).collect()
+}
+
+#[test]
+fn header_and_record_tell_as_many_attempts_as_the_providers_saw_whatever_goes_wrong() {
+    let faults: Vec<Behaviour> = Fault::all().map(Behaviour::fault).collect();
+    let statuses = [400, 401, 404, 408, 429, 500, 502, 503, 504, 529].map(Behaviour::status);
+    let rows: Vec<Behaviour> = faults.into_iter().chain(statuses).collect();
+    let (a, b, data) = (mock(), mock(), TempDir::new().expect("a folder"));
+    let gateway = before(&a.base_url(), &b.base_url(), 2 * rows.len()).within(data.path()).start();
+    for (at, row) in rows.iter().enumerate() {
+        for (form, request) in [chat("Which bird?"), streamed("Which bird?")].into_iter().enumerate() {
+            // A model of its own, so that nothing is held against its targets.
+            let request = to(&format!("m{}", 2 * at + form), request);
+            a.script([row.clone()]);
+            let before = (a.counts().requests, b.counts().requests);
+            let answer = gateway.chat(&request, &[("Cache-Control", "no-store")]);
+            let calls = (a.counts().requests - before.0, b.counts().requests - before.1);
+            let busy = matches!(row.status, Some(429 | 503 | 529));
+            let what = format!("{row:?} as {form}: {} {calls:?}", answer.status);
+            assert_eq!(calls, (1, u64::from(busy)), "only a refusal for want of capacity goes on: {what}");
+            assert_eq!(attempts(&answer).0 as u64, calls.0 + calls.1, "{what}");
+            assert_eq!(recorded(&gateway, &answer.id()).len() as u64, calls.0 + calls.1, "{what}");
+            assert!(!busy || answer.status == 200, "{what}");
+        }
+    }
+    drop(gateway.stop());
+    Keeper::of(data.path()).accepts(data.path());
+}
+
+#[test]
+fn a_pause_that_the_caller_waits_for_is_made_once_and_told() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let busy = |retry_after: &str| Behaviour { retry_after: Some(retry_after.to_owned()), ..Behaviour::status(429) };
+    mock.script([busy("1")]);
+    let started = Instant::now();
+    let answer = gateway.chat(&chat("What is a rail?"), &[("x-stainless-read-timeout", "20")]);
+    answer.is(200, "MISS");
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!(attempts(&answer), (2, r#"why="mock/m 429, mock/m 200 +1000ms""#.to_owned()));
+    let told = recorded(&gateway, &answer.id());
+    assert_eq!(told[0], ("mock".to_owned(), 429, None, None));
+    assert_eq!(told[1], ("mock".to_owned(), 200, None, Some(1000)));
+    for (headers, retry_after) in
+        [(&[][..], "1"), (&[("X-Signet-Timeout-Ms", "900")], "1"), (&[("x-stainless-timeout", "600")], "11")]
+    {
+        mock.script([busy(retry_after)]);
+        let before = mock.counts().requests;
+        let refused = gateway.chat(&chat(&format!("What is a crake? {retry_after} {headers:?}")), headers);
+        assert_eq!((refused.status, refused.header("retry-after")), (429, Some(retry_after)), "{headers:?}");
+        assert_eq!(mock.counts().requests - before, 1);
+    }
+}
+
+#[test]
+fn a_caller_gets_its_504_in_time_and_a_stream_that_runs_is_not_ended_by_its_deadline() {
+    let mock = mock_with(Behaviour { chunks: Some(8), ..Behaviour::default() });
+    let gateway = Setup::on(&mock).start();
+    for (request, class) in [(chat("What is a rail?"), "abandoned"), (streamed("What is a rail?"), "deadline_exceeded")]
+    {
+        mock.script([Behaviour::fault(Fault::Hang)]);
+        let started = Instant::now();
+        let answer = gateway.chat(&request, &[("X-Signet-Timeout-Ms", "600")]);
+        assert!(started.elapsed() < Duration::from_millis(600), "{:?}", started.elapsed());
+        assert_eq!(answer.refusal(504)["type"], "upstream_error");
+        assert_eq!(attempts(&answer), (1, format!("why=\"mock/m {class}\"")));
+        let record = gateway.record(&answer.id())["predicate"].take();
+        assert_eq!(record["response"]["outcome"], "timeout");
+        assert_eq!(record["provider"]["attempts"][0]["reason"], class);
+    }
+    mock.script([Behaviour { chunk_ms: Some(100), ..Behaviour::default() }]);
+    let answer = gateway.chat(&streamed("What is a crake?"), &[("X-Signet-Timeout-Ms", "300")]);
+    answer.is(200, "MISS");
+    assert!(answer.text().ends_with("data: [DONE]\n\n"));
+    let nonsense = gateway.chat(&chat("What is a coot?"), &[("X-Signet-Timeout-Ms", "soon")]);
+    assert_eq!(nonsense.refusal(400)["param"], "X-Signet-Timeout-Ms");
+    let ignored = gateway.chat(&chat("What is a coot?"), &[("x-stainless-timeout", "soon")]);
+    ignored.is(200, "MISS");
+    let seen = mock.requests();
+    assert!(seen.iter().all(|seen| seen.header("x-signet-timeout-ms").is_none()), "it was meant for us");
+}
+
+#[test]
+fn a_dead_target_is_left_alone_after_five_failures_and_its_fallbacks_answers_are_not_stored() {
+    let b = mock();
+    let gateway = before(&format!("http://{}/v1", free_address()), &b.base_url(), 1).start();
+    let mut told = Vec::new();
+    for _ in 0..8 {
+        let answer = gateway.chat(&to("m0", chat("What is a rail?")), &[]);
+        answer.is(200, "MISS");
+        told.push(attempts(&answer));
+    }
+    let both = (2, r#"why="a/a-0 connect_refused, b/b-0 200""#.to_owned());
+    assert!(told[..5].iter().all(|attempts| *attempts == both), "{told:?}");
+    assert!(told[5..].iter().all(|attempts| *attempts == (1, String::new())), "{told:?}");
+    assert_eq!(b.counts().requests, 8);
+}
+
+/// Two providers of one order.
+fn shared(a: &MockUpstream, b: &MockUpstream, weights: [&str; 2]) -> Setup {
+    let mut setup = before(&a.base_url(), &b.base_url(), 1).set("model.0.aliases", "small, tiny");
+    for (target, weight) in weights.into_iter().enumerate() {
+        setup = setup
+            .set(&format!("model.0.targets.{target}.order"), "0")
+            .set(&format!("model.0.targets.{target}.weight"), weight);
+    }
+    setup
+}
+
+#[test]
+fn a_conversation_stays_with_one_of_equal_providers_and_conversations_are_shared() {
+    let (a, b) = (mock(), mock());
+    let gateway = shared(&a, &b, ["1", "1"]).start();
+    let mut of: BTreeMap<u64, usize> = BTreeMap::new();
+    for conversation in 0..16 {
+        let first = json!({"role": "user", "content": format!("Tell me of the bird {conversation}.")});
+        let before = a.counts().requests;
+        for turns in 1..4 {
+            let more = (1..turns).map(|turn| json!({"role": "user", "content": format!("And then, {turn}?")}));
+            let messages: Vec<Value> = std::iter::once(first.clone()).chain(more).collect();
+            let request = json!({"model": "m0", "messages": messages});
+            gateway.chat(&request, &[("X-Cache-Mode", "exact")]).is(200, "MISS");
+        }
+        *of.entry(a.counts().requests - before).or_default() += 1;
+    }
+    assert_eq!(of.keys().copied().collect::<Vec<_>>(), [0, 3], "never both in one conversation: {of:?}");
+    assert!(of.values().all(|&share| share >= 2), "{of:?}");
+}
+
+#[test]
+fn answers_of_every_member_of_the_first_tier_are_stored_under_one_key_and_an_alias_is_listed() {
+    let (a, b) = (mock(), mock());
+    let gateway = shared(&a, &b, ["1", "1"]).start();
+    for bird in 0..12 {
+        let request = to("small", chat(&format!("Which bird is number {bird}?")));
+        gateway.chat(&request, &[("X-Cache-Mode", "exact")]).is(200, "MISS");
+        gateway.chat(&request, &[("X-Cache-Mode", "exact")]).is(200, "EXACT");
+    }
+    let (a, b) = (a.counts().requests, b.counts().requests);
+    assert!(a > 0 && b > 0 && a + b == 12, "{a} and {b}");
+    let listed = gateway.get("/v1/models").json();
+    let names: Vec<_> = listed["data"].as_array().expect("a list").iter().filter_map(|it| it["id"].as_str()).collect();
+    assert_eq!(names, ["m0", "small", "tiny"]);
+}
+
+#[test]
+fn peers_that_accept_and_close_are_asked_once_for_each_request() {
+    let accepting = || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let (addr, count) = (listener.local_addr().expect("bound"), Arc::new(AtomicUsize::new(0)));
+        let counted = count.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::SeqCst);
+                drop(stream);
+            }
+        });
+        (format!("http://{addr}/v1"), count)
+    };
+    let ((a, a_count), (b, b_count)) = (accepting(), accepting());
+    let gateway = before(&a, &b, 1).start();
+    let answer = gateway.chat(&to("m0", chat("What is a rail?")), &[]);
+    let (a, b) = (a_count.load(Ordering::SeqCst), b_count.load(Ordering::SeqCst));
+    assert_eq!(answer.refusal(502)["type"], "upstream_error");
+    assert_eq!(attempts(&answer).0, a + b, "{a} and {b}");
+    assert!(a == 1 && b <= 1, "{a} and {b}");
+}
