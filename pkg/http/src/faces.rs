@@ -138,6 +138,7 @@ fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
         UpstreamError::Protocol(_) => "it sent something that is not HTTP",
         UpstreamError::TooLarge { .. } => "its answer is larger than the limit",
         UpstreamError::UnsupportedEncoding { .. } => "it sent an encoding that was not accepted",
+        UpstreamError::Undecodable(_) => "its answer cannot be decoded",
         UpstreamError::NotSpoken { .. } => "it does not have this API",
         UpstreamError::NoCredentials => "the caller's credentials are not for it",
     };

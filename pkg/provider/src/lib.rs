@@ -15,6 +15,7 @@
 mod address;
 mod body;
 mod call;
+mod decode;
 mod dial;
 mod error;
 mod fleet;

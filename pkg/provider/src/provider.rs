@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::body::UpstreamBody;
 use crate::call::{Auth, Call, Provider, Reply, Timings};
+use crate::decode::Decoder;
 use crate::dial::{Dialed, Dialer, timed_out};
 use crate::error::{ClosedWhen, ConnectCause, UpstreamError};
 use crate::h1::{H1, Idle};
@@ -213,7 +214,7 @@ impl HttpProvider {
                 (head, UpstreamBody::h2(incoming, lease, limits))
             }
         };
-        refuse_encoded(&head.headers)?;
+        let body = body.decoded(Decoder::of(&head.headers)?);
         let headers = filter_response_headers(&head.headers, self.kind.request_id_header());
         Ok(Reply { status: head.status, headers, body, timings, reused: opened.reused, version: head.version })
     }
@@ -423,14 +424,4 @@ fn variant(config: &ProviderConfig) -> Option<[u8; 32]> {
         hash.update(part);
     }
     Some(hash.finalize().into())
-}
-
-/// We asked for identity and read what comes; passing on an encoding that the caller may not accept would be a lie.
-fn refuse_encoded(headers: &HeaderMap) -> Result<(), UpstreamError> {
-    match headers.get(header::CONTENT_ENCODING) {
-        Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"identity") => {
-            Err(UpstreamError::UnsupportedEncoding { encoding: String::from_utf8_lossy(value.as_bytes()).into_owned() })
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,6 +1,7 @@
 //! The upstream client against peers that are literal bytes on real sockets.
 
 mod connect;
+mod encodings;
 mod h1;
 mod h2;
 mod kinds;
