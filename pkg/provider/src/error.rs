@@ -18,6 +18,8 @@ pub enum ConnectCause {
     Timeout,
     /// The TLS handshake failed: certificate, name or protocol.
     Tls,
+    /// The proxy before the provider opened no tunnel.
+    Proxy,
     /// Unreachable, reset or another fault of the network.
     Network,
 }
@@ -119,6 +121,7 @@ impl UpstreamError {
             Self::Connect { cause: ConnectCause::Refused, .. } => "connect_refused",
             Self::Connect { cause: ConnectCause::Timeout, .. } => "connect_timeout",
             Self::Connect { cause: ConnectCause::Tls, .. } => "connect_tls",
+            Self::Connect { cause: ConnectCause::Proxy, .. } => "connect_proxy",
             Self::Connect { cause: ConnectCause::Network, .. } => "connect_network",
             Self::FirstByteTimeout { .. } => "first_byte_timeout",
             Self::IdleTimeout { .. } => "idle_timeout",

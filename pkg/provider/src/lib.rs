@@ -24,12 +24,17 @@ mod h2pool;
 mod headers;
 mod limits;
 mod provider;
+mod proxy;
 mod socket;
+mod tls;
 
 pub use body::{Gathered, UpstreamBody};
 pub use call::{Auth, Call, Credential, Provider, Reply, Timings};
+pub use dial::{Resolve, SystemResolver};
 pub use error::{ClosedWhen, ConnectCause, UpstreamError};
 pub use fleet::{Ask, Attempt, Attempts, Fleet, FleetError, ModelRoute, Refused, Route, Sent, Target, UnknownModel};
 pub use headers::{RequestHeaders, filter_request_headers, filter_response_headers};
 pub use limits::Timeouts;
 pub use provider::{HttpProvider, ProviderConfig, ProviderConfigError};
+pub use proxy::Proxy;
+pub use tls::ClientAuth;

@@ -7,3 +7,4 @@ mod h2;
 mod kinds;
 mod peer;
 mod timeouts;
+mod ways;
