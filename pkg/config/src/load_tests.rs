@@ -65,8 +65,8 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          lineage.mode=spool lineage.on_full=reject lineage.origin=localhost/signet lineage.public=false \
          lineage.retain_bytes=2147483648 lineage.retain_days=0 lineage.root_threshold=0 lineage.spool_max_bytes=17179869184 provider.0.api_key=not set \
          provider.0.api_key_env=OPENAI_API_KEY provider.0.base_url=https://api.openai.com/v1 \
-         provider.0.connect_timeout_ms=5000 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
-         provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.total_timeout_ms=1800000 \
+         provider.0.connect_timeout_ms=5000 provider.0.connection_age_max_s=600 provider.0.first_byte_timeout_ms=600000 provider.0.idle_timeout_ms=120000 \
+         provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.pool_idle_ms=50000 provider.0.total_timeout_ms=1800000 \
          semantic.backend=memory semantic.encoder=embedded semantic.judge= semantic.max_entries=100000 \
          semantic.max_false_share=0.01 semantic.mode=on semantic.model_dir=model semantic.question_log=off semantic.question_log_max_age_s=604800 \
          semantic.question_log_max_bytes=16777216 semantic.question_log_share=0.01 semantic.rescore_deadline_ms=50 semantic.sample_share=0.02 semantic.similarity_min=0.97 server.body_rate_min=1024 server.body_timeout_ms=30000 server.head_timeout_ms=10000 server.idle_timeout_ms=75000 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
@@ -354,6 +354,7 @@ fn a_password_in_the_file_is_a_fault_and_is_not_repeated_in_its_report() {
         "[[provider]]\nname = 'a'\nbase_url = 'http://u:hunter2@a'",
         "[[provider]]\nname = 'a'\nbase_url = 'http://a'\nheaders = { x-gateway-token = 'hunter2' }",
         "[[provider]]\nname = 'a'\nbase_url = 'http://a'\nheaders = { authorization = 'hunter2' }",
+        "[[provider]]\nname = 'a'\nbase_url = 'http://a'\nproxy_url = 'http://u:hunter2@p'",
         "[server]\nlisten = 'hunter2'",
         "[admin]\ntoken = 'hunter2",
     ] {
@@ -521,6 +522,57 @@ fn kinds_and_headers_that_cannot_work_are_faults() {
     for (text, expected) in rows {
         let fault = fault(&format!("[[provider]]\nname = 'a'\nbase_url = 'http://a'\n{text}"));
         assert!(fault.starts_with(expected), "{fault}");
+    }
+}
+
+#[test]
+fn the_way_to_a_provider_may_have_a_proxy_roots_and_a_certificate() {
+    let data = TempDir::new().expect("a folder");
+    for name in ["ca", "cert", "key"] {
+        std::fs::write(data.path().join(name), format!("{name}\n")).expect("written");
+    }
+    let text = "[[provider]]\nname = 'a'\nbase_url = 'https://a.internal'\nca_file = 'ca'\nclient_cert_file = 'cert'\n\
+                client_key_file = 'key'\nproxy_url_env = 'PROXY'\nno_proxy = ['10.0.0.0/8', 'other.internal']";
+    let folder = data.path().to_str().expect("text");
+    let config = good(text, &[("SIGNET_DATA", folder), ("PROXY", "http://u:hunter2@proxy:3128")]);
+    let provider = &config.providers[0];
+    assert_eq!(provider.ca_pem.as_deref(), Some("ca"));
+    let (cert, key) = provider.client_auth.as_ref().expect("both");
+    assert_eq!((cert.as_str(), key.expose().as_str()), ("cert", "key"));
+    assert_eq!(provider.proxy_url.as_ref().expect("set").expose(), "http://u:hunter2@proxy:3128");
+    let shown = config.effective().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    assert!(!shown.contains("hunter2") && !format!("{config:?}").contains("hunter2"), "{shown}");
+    let only = "[[provider]]\nname = 'a'\nbase_url = 'https://a'\nclient_key_file = 'key'";
+    let fault = fault_with(only, &[("SIGNET_DATA", folder)]);
+    assert!(fault.starts_with("provider.0.client_cert_file: goes together with client_key_file"), "{fault}");
+    for url in ["https://proxy:1", "socks5://proxy:1", "proxy:1"] {
+        let text = format!("[[provider]]\nname = 'a'\nbase_url = 'https://a'\nproxy_url = '{url}'");
+        assert!(fault_with(&text, &[]).starts_with("provider.0.proxy_url: is not a URL of one of"), "{url}");
+    }
+}
+
+#[test]
+fn a_provider_may_be_exempt_from_its_proxy_by_name_and_by_network() {
+    let proxied = |host: &str, exempt: &str| {
+        let text = format!(
+            "[[provider]]\nname = 'a'\nbase_url = 'http://{host}/v1'\nproxy_url = 'http://p:1'\nno_proxy = {exempt}"
+        );
+        good(&text, &[]).providers[0].proxy_url.is_some()
+    };
+    for (host, exempt, expected) in [
+        ("a.example", "['*']", false),
+        ("a.example", "['example']", false),
+        ("a.example", "['.EXAMPLE']", false),
+        ("example", "['.example']", false),
+        ("anexample", "['example']", true),
+        ("a.example", "['b.example', '10.0.0.0/8']", true),
+        ("10.1.2.3", "['10.0.0.0/8']", false),
+        ("10.1.2.3", "['10.1.2.4', '11.0.0.0/8']", true),
+        ("[fd00::1]", "['fd00::/8']", false),
+        ("10.1.2.3", "['3']", true),
+        ("a.example", "[]", true),
+    ] {
+        assert_eq!(proxied(host, exempt), expected, "{host} {exempt}");
     }
 }
 

@@ -355,6 +355,16 @@ pub struct Provider {
     pub base_url: Url,
     /// The credential that replaces the caller's. None: the caller's own is passed on.
     pub api_key: Option<Secret<String>>,
+    /// Roots trusted beside the system's, PEM.
+    pub ca_pem: Option<String>,
+    /// The certificate chain to show and its key, PEM.
+    pub client_auth: Option<(String, Secret<String>)>,
+    /// The `http` URL of the proxy on the way there, which may hold credentials.
+    pub proxy_url: Option<Secret<String>>,
+    /// How long a connection takes new requests.
+    pub connection_age_max: Duration,
+    /// How long a connection rests before it is closed.
+    pub pool_idle: Duration,
     /// How long connecting may take.
     pub connect_timeout: Duration,
     /// How long the first byte may take.

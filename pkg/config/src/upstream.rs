@@ -4,15 +4,18 @@ use crate::load::{DAY_MS, FALSE_SHARES, SEMANTIC_MODES};
 use crate::section::Section;
 use crate::settings::{Lineage, Model, Provider, Semantic, SemanticMode, Target};
 use crate::tree::{Leaf, Source};
-use crate::urls::base_url;
+use crate::urls::{base_url, proxy_url};
+use ipnet::IpNet;
 use signet_dialect::Api;
 use signet_dialect::kinds::{Anthropic, Azure, Kind, NoApiVersion, OpenAi, is_never_forwarded};
 use signet_types::{ModelName, ProviderName, Secret};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use toml::Value;
+use url::{Host, Url};
 
 const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
 /// The variable of a vendor's own key. It alone may be unset; callers' own keys are then passed on.
@@ -79,6 +82,11 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
         section.fault("total_timeout_ms", "is under one of the provider's other timeouts");
     }
     let inject_usage = section.flag("inject_usage", true);
+    let connection_age_max = Duration::from_secs(section.number("connection_age_max_s", 600, 1..=86_400));
+    let pool_idle = timeout(&mut section, "pool_idle_ms", 50_000);
+    let ca_pem = pem_file(&mut section, "ca_file").map(|pem| pem.expose().clone());
+    let client_auth = client_auth(&mut section);
+    let proxy_url = proxy(&mut section, base_url.as_ref());
     section.end();
     Some(Provider {
         name: name?,
@@ -88,6 +96,11 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
         headers,
         base_url: base_url?,
         api_key,
+        ca_pem,
+        client_auth,
+        proxy_url,
+        connection_age_max,
+        pool_idle,
         connect_timeout,
         first_byte_timeout,
         idle_timeout,
@@ -152,6 +165,51 @@ fn kind(section: &mut Section<'_>, vendor: Vendor, base_path: &str) -> Option<Ar
             made.ok().map(|kind| Arc::new(kind) as Arc<dyn Kind>)
         }
     }
+}
+
+/// The content of the file that `key` names, if it is set.
+fn pem_file(section: &mut Section<'_>, key: &str) -> Option<Secret<String>> {
+    let path = section.text(key)?;
+    section.reader.holds(&section.at(key), &path);
+    section.secret_file(key, &path)
+}
+
+fn client_auth(section: &mut Section<'_>) -> Option<(String, Secret<String>)> {
+    let both = section.has("client_cert_file") == section.has("client_key_file");
+    let (cert, key) = (pem_file(section, "client_cert_file"), pem_file(section, "client_key_file"));
+    if !both {
+        section.fault("client_cert_file", "goes together with client_key_file");
+    }
+    Some((cert?.expose().clone(), key?))
+}
+
+/// The proxy, unless `no_proxy` exempts the provider's host from it.
+fn proxy(section: &mut Section<'_>, base_url: Option<&Url>) -> Option<Secret<String>> {
+    let url = proxy_url(section);
+    if !section.has("no_proxy") {
+        return url;
+    }
+    let exempt: Vec<String> = section.parsed_list("no_proxy", "a list of hosts, domains and networks");
+    url.filter(|_| !base_url.is_some_and(|url| is_exempt(url, &exempt)))
+}
+
+/// As `NO_PROXY` is usually read: `*`, a network, an address, or a domain with all below it.
+fn is_exempt(url: &Url, exempt: &[String]) -> bool {
+    let address = match url.host() {
+        Some(Host::Ipv4(ip)) => Some(IpAddr::V4(ip)),
+        Some(Host::Ipv6(ip)) => Some(IpAddr::V6(ip)),
+        _ => None,
+    };
+    let host = url.host_str().unwrap_or_default();
+    let below = |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+    exempt.iter().any(|entry| match address {
+        _ if entry == "*" => true,
+        Some(ip) => {
+            entry.parse::<IpNet>().is_ok_and(|net| net.contains(&ip))
+                || entry.parse::<IpAddr>().is_ok_and(|one| one == ip)
+        }
+        None => below(entry.trim_start_matches('.').to_ascii_lowercase().as_str()),
+    })
 }
 
 /// The APIs that the provider has, where that is not what its kind has.

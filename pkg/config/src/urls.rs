@@ -40,6 +40,13 @@ pub(crate) fn redis(section: &mut Section<'_>) -> Option<Secret<String>> {
     Some(text)
 }
 
+/// `[[provider]] proxy_url` and its kin.
+pub(crate) fn proxy_url(section: &mut Section<'_>) -> Option<Secret<String>> {
+    let text = secret_url(section, "proxy_url")?;
+    check_scheme(section, "proxy_url", &text, &["http"], "http");
+    Some(text)
+}
+
 fn sqlite_path(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("sqlite:")?;
     Some(rest.strip_prefix("//").unwrap_or(rest))

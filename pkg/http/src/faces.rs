@@ -129,6 +129,7 @@ fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
     let what = match error {
         UpstreamError::Connect { cause: ConnectCause::Dns, .. } => "its name cannot be resolved",
         UpstreamError::Connect { cause: ConnectCause::Tls, .. } => "the TLS handshake failed",
+        UpstreamError::Connect { cause: ConnectCause::Proxy, .. } => "the proxy before it opened no tunnel",
         UpstreamError::Connect { cause: ConnectCause::Timeout, .. } => "no connection within the time allowed",
         UpstreamError::Connect { .. } => "it cannot be reached",
         UpstreamError::FirstByteTimeout { .. } => "it did not answer within the time allowed",
@@ -138,6 +139,7 @@ fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
         UpstreamError::Protocol(_) => "it sent something that is not HTTP",
         UpstreamError::TooLarge { .. } => "its answer is larger than the limit",
         UpstreamError::UnsupportedEncoding { .. } => "it sent an encoding that was not accepted",
+        UpstreamError::Undecodable(_) => "its answer cannot be decoded",
         UpstreamError::NotSpoken { .. } => "it does not have this API",
         UpstreamError::NoCredentials => "the caller's credentials are not for it",
     };

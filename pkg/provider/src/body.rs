@@ -1,6 +1,7 @@
 //! A provider's body, read in the task that wants it.
 
 use crate::board::Permit;
+use crate::decode::Decoder;
 use crate::error::{ClosedWhen, UpstreamError};
 use crate::h1::{H1, Idle};
 use crate::h2pool::Lease;
@@ -13,7 +14,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 /// No more than this much is merged into one piece, so that one stream cannot hold a task for long.
 const MERGE_MAX: usize = 64 * 1024;
@@ -31,6 +32,8 @@ pub struct UpstreamBody {
     held: Option<UpstreamError>,
     /// Learns how the body ends.
     permit: Option<Permit>,
+    /// Between what comes and what is read here, if the provider encoded it.
+    decoder: Option<Box<Decoder>>,
 }
 
 /// What [`UpstreamBody::gather`] found.
@@ -56,21 +59,28 @@ enum Source {
 
 impl UpstreamBody {
     pub(crate) fn h1(incoming: Incoming, connection: H1, home: Arc<Idle>, limits: Limits) -> Self {
-        let mut body =
-            Self { source: Source::H1 { incoming, connection, home }, limits: Some(limits), held: None, permit: None };
+        let mut body = Self::of(Source::H1 { incoming, connection, home }, Some(limits));
         body.end_if_complete();
         body
     }
 
     pub(crate) fn h2(incoming: RecvStream, lease: Lease, limits: Limits) -> Self {
-        let mut body = Self { source: Source::H2 { incoming, lease }, limits: Some(limits), held: None, permit: None };
+        let mut body = Self::of(Source::H2 { incoming, lease }, Some(limits));
         body.end_if_complete();
         body
     }
 
     /// A body that is already there, for providers that are not HTTP.
     pub fn whole(bytes: Bytes) -> Self {
-        Self { source: Source::Whole(bytes), limits: None, held: None, permit: None }
+        Self::of(Source::Whole(bytes), None)
+    }
+
+    fn of(source: Source, limits: Option<Limits>) -> Self {
+        Self { source, limits, held: None, permit: None, decoder: None }
+    }
+
+    pub(crate) fn decoded(self, decoder: Option<Decoder>) -> Self {
+        Self { decoder: decoder.map(Box::new), ..self }
     }
 
     /// The same body; `permit` is told of a cut and let go at the end.
@@ -98,6 +108,36 @@ impl UpstreamBody {
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        if self.decoder.is_some() { self.poll_decoded(cx) } else { self.poll_raw(cx) }
+    }
+
+    /// As [`Self::poll_next`], through the decoder: it is asked for more before the source is.
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        loop {
+            let Some(decoder) = &mut self.decoder else { return Poll::Ready(None) };
+            let end = match decoder.step() {
+                Ok(Some(piece)) if piece.is_empty() => continue,
+                Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Err(error) => Some(Err(UpstreamError::Undecodable(error))),
+                Ok(None) => match ready!(self.poll_raw(cx)) {
+                    Some(Ok(bytes)) => {
+                        self.decoder.as_mut().expect("it asked for more").feed(bytes);
+                        continue;
+                    }
+                    None if self.decoder.as_mut().is_some_and(|decoder| !decoder.is_whole()) => {
+                        let cut = "the body ended inside its encoding";
+                        Some(Err(UpstreamError::closed(ClosedWhen::MidBody, cut)))
+                    }
+                    end => end,
+                },
+            };
+            // Nothing that still comes can be read: the upstream is closed, and the body stays ended.
+            (self.source, self.decoder, self.held) = (Source::Ended, None, None);
+            return Poll::Ready(end);
+        }
+    }
+
+    fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
         if let Some(error) = self.held.take() {
             return Poll::Ready(Some(Err(error)));
         }
@@ -158,9 +198,10 @@ impl UpstreamBody {
         Ok(Gathered::Whole(Bytes::from(first.concat())))
     }
 
-    /// Bytes still to come, if the provider said so.
+    /// Bytes still to come, if the provider said so. Of an encoded body nobody knows.
     pub fn announced(&self) -> Option<u64> {
         match &self.source {
+            _ if self.decoder.is_some() => None,
             Source::H1 { incoming, .. } => incoming.size_hint().exact(),
             Source::H2 { .. } => None,
             Source::Whole(bytes) => Some(bytes.len() as u64),
@@ -218,8 +259,8 @@ impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>, wake: bool) -> Poll<Option<Result<Bytes, UpstreamError>>> {
         loop {
             let frame = match self {
-                Self::H1 { incoming, connection, .. } => std::task::ready!(poll_h1(incoming, connection, cx, wake)),
-                Self::H2 { incoming, .. } => std::task::ready!(poll_h2(incoming, cx)),
+                Self::H1 { incoming, connection, .. } => ready!(poll_h1(incoming, connection, cx, wake)),
+                Self::H2 { incoming, .. } => ready!(poll_h2(incoming, cx)),
                 Self::Whole(bytes) => {
                     let bytes = std::mem::take(bytes);
                     *self = Self::Ended;

@@ -1,20 +1,42 @@
-//! Makes connections: name lookup, TCP, TLS with ALPN, all within one time limit.
+//! Makes connections: name lookup, TCP, perhaps a tunnel through a proxy, TLS with ALPN, all within one time limit.
 
 use crate::error::{ConnectCause, UpstreamError};
-use crate::provider::ProviderConfigError;
+use crate::provider::{ProviderConfig, ProviderConfigError};
+use crate::proxy::Proxy;
 use crate::socket::Tcp;
-use rustls::ClientConfig;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls_platform_verifier::Verifier;
+use crate::tls::connector;
+use async_trait::async_trait;
+use rustls::pki_types::ServerName;
+use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use url::{Host, Url};
+use url::Host;
+
+/// Finds the addresses of names.
+#[async_trait]
+pub trait Resolve: fmt::Debug + Send + Sync {
+    /// The addresses of `host`, in the order in which they are tried.
+    ///
+    /// # Errors
+    /// It has none, or nobody answers.
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+}
+
+/// Asks the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemResolver;
+
+#[async_trait]
+impl Resolve for SystemResolver {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(tokio::net::lookup_host((host, port)).await?.collect())
+    }
+}
 
 /// A fresh connection.
 pub(crate) enum Dialed {
@@ -27,29 +49,43 @@ pub(crate) struct Dialer {
     host: Host<String>,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    proxy: Option<Proxy>,
+    resolver: Arc<dyn Resolve>,
 }
 
 impl Dialer {
-    pub(crate) fn new(base: &Url, extra_ca_pem: Option<&[u8]>) -> Result<Self, ProviderConfigError> {
+    pub(crate) fn new(config: &ProviderConfig) -> Result<Self, ProviderConfigError> {
+        let base = &config.base_url;
         let host = base.host().ok_or(ProviderConfigError::BaseUrl)?.to_owned();
         let port = base.port_or_known_default().ok_or(ProviderConfigError::BaseUrl)?;
         let tls = match base.scheme() {
             "http" => None,
-            "https" => Some((connector(extra_ca_pem)?, server_name(&host)?)),
+            "https" => {
+                let connector = connector(config.extra_ca_pem.as_deref(), config.client_auth.as_ref())?;
+                Some((connector, server_name(&host)?))
+            }
             _ => return Err(ProviderConfigError::BaseUrl),
         };
-        Ok(Self { host, port, tls })
+        Ok(Self { host, port, tls, proxy: config.proxy.clone(), resolver: Arc::clone(&config.resolver) })
     }
 
     pub(crate) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
+    /// The proxy that is sent requests as they are, since there is no tunnel without TLS.
+    pub(crate) fn forwarder(&self) -> Option<&Proxy> {
+        self.proxy.as_ref().filter(|_| self.tls.is_none())
+    }
+
     /// Connects, at the latest by `by`.
     pub(crate) async fn dial(&self, by: Instant) -> Result<Dialed, UpstreamError> {
         let connect = async {
-            let tcp = self.tcp(by).await?;
+            let mut tcp = self.tcp(by).await?;
             let Some((connector, name)) = &self.tls else { return Ok(Dialed::Plain(tcp)) };
+            if let Some(proxy) = &self.proxy {
+                proxy.tunnel(&mut tcp, &format!("{}:{}", self.host, self.port)).await?;
+            }
             let stream = connector.connect(name.clone(), tcp).await;
             let stream = stream.map_err(|error| UpstreamError::connect(ConnectCause::Tls, error))?;
             let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -76,13 +112,15 @@ impl Dialer {
     }
 
     async fn addresses(&self) -> Result<Vec<SocketAddr>, UpstreamError> {
-        let name = match &self.host {
-            Host::Ipv4(ip) => return Ok(vec![SocketAddr::new(IpAddr::V4(*ip), self.port)]),
-            Host::Ipv6(ip) => return Ok(vec![SocketAddr::new(IpAddr::V6(*ip), self.port)]),
-            Host::Domain(name) => name.as_str(),
-        };
-        let found = tokio::net::lookup_host((name, self.port)).await;
-        Ok(found.map_err(|error| UpstreamError::connect(ConnectCause::Dns, error))?.collect())
+        let (host, port) = self.proxy.as_ref().map_or((&self.host, self.port), |proxy| (&proxy.host, proxy.port));
+        match host {
+            Host::Ipv4(ip) => Ok(vec![SocketAddr::new(IpAddr::V4(*ip), port)]),
+            Host::Ipv6(ip) => Ok(vec![SocketAddr::new(IpAddr::V6(*ip), port)]),
+            Host::Domain(name) => {
+                let found = self.resolver.resolve(name, port).await;
+                found.map_err(|error| UpstreamError::connect(ConnectCause::Dns, error))
+            }
+        }
     }
 }
 
@@ -96,21 +134,4 @@ fn server_name(host: &Host<String>) -> Result<ServerName<'static>, ProviderConfi
         Host::Ipv4(ip) => Ok(ServerName::from(IpAddr::V4(*ip))),
         Host::Ipv6(ip) => Ok(ServerName::from(IpAddr::V6(*ip))),
     }
-}
-
-/// TLS 1.2 and 1.3 with aws-lc-rs, the system's trust store and, if given, further roots.
-///
-/// The crypto provider is named here: two in one binary would make rustls' process default ambiguous.
-fn connector(extra_ca_pem: Option<&[u8]>) -> Result<TlsConnector, ProviderConfigError> {
-    let crypto = Arc::new(aws_lc_rs::default_provider());
-    let extra = CertificateDer::pem_slice_iter(extra_ca_pem.unwrap_or_default()).collect::<Result<Vec<_>, _>>();
-    let extra = extra.map_err(|_| ProviderConfigError::ExtraCa)?;
-    let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&crypto))?;
-    let mut config = ClientConfig::builder_with_provider(crypto)
-        .with_safe_default_protocol_versions()?
-        .dangerous() // rustls' name for any verifier that is not its own; this one is the platform's
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
 }

@@ -18,6 +18,8 @@ pub enum ConnectCause {
     Timeout,
     /// The TLS handshake failed: certificate, name or protocol.
     Tls,
+    /// The proxy before the provider opened no tunnel.
+    Proxy,
     /// Unreachable, reset or another fault of the network.
     Network,
 }
@@ -82,12 +84,15 @@ pub enum UpstreamError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The provider compressed its answer although we asked for identity.
+    /// The provider encoded its answer, although it was asked not to, in a way that is not read here.
     #[error("the provider answered in the encoding {encoding:?}, which was not accepted")]
     UnsupportedEncoding {
         /// The value of its Content-Encoding.
         encoding: String,
     },
+    /// The answer is not in the encoding that it names.
+    #[error("the provider's answer cannot be decoded")]
+    Undecodable(#[source] BoxError),
     /// The provider does not have the API that was asked for.
     #[error("the provider has no {} API", api.name())]
     NotSpoken {
@@ -116,6 +121,7 @@ impl UpstreamError {
             Self::Connect { cause: ConnectCause::Refused, .. } => "connect_refused",
             Self::Connect { cause: ConnectCause::Timeout, .. } => "connect_timeout",
             Self::Connect { cause: ConnectCause::Tls, .. } => "connect_tls",
+            Self::Connect { cause: ConnectCause::Proxy, .. } => "connect_proxy",
             Self::Connect { cause: ConnectCause::Network, .. } => "connect_network",
             Self::FirstByteTimeout { .. } => "first_byte_timeout",
             Self::IdleTimeout { .. } => "idle_timeout",
@@ -126,6 +132,7 @@ impl UpstreamError {
             Self::Protocol(_) => "protocol",
             Self::TooLarge { .. } => "too_large",
             Self::UnsupportedEncoding { .. } => "unsupported_encoding",
+            Self::Undecodable(_) => "undecodable",
             Self::NotSpoken { .. } => "not_spoken",
             Self::NoCredentials => "no_credentials",
         }

@@ -27,13 +27,15 @@ pub(crate) struct H1 {
     /// None once it has ended.
     driver: Option<Box<Driver>>,
     probe: Arc<AtomicBool>,
+    /// When it takes no further request, as long as another can be made.
+    retires: Instant,
 }
 
 impl H1 {
-    pub(crate) async fn start(socket: Socket, probe: Arc<AtomicBool>) -> Result<Self, UpstreamError> {
+    pub(crate) async fn start(socket: Socket, probe: Arc<AtomicBool>, retires: Instant) -> Result<Self, UpstreamError> {
         let started = handshake(TokioIo::new(socket)).await; // sends nothing, waits for nothing
         let (sender, driver) = started.map_err(|error| UpstreamError::from_h1(error, ClosedWhen::Unprocessed))?;
-        Ok(Self { sender, driver: Some(Box::new(driver)), probe })
+        Ok(Self { sender, driver: Some(Box::new(driver)), probe, retires })
     }
 
     /// Moves bytes in both directions; the task of `cx` is woken when more can be moved.
@@ -95,23 +97,44 @@ impl H1 {
 
 /// Connections at rest, the freshest last.
 ///
-/// Nobody polls them, so they cost nothing; one that the peer closed is found when it is taken or has grown too old.
+/// Nobody polls them, so they cost nothing; one that the peer closed is found when it is taken or has rested too long.
 pub(crate) struct Idle {
-    resting: Mutex<VecDeque<(H1, Instant)>>,
+    lists: Mutex<Lists>,
     max: usize,
-    max_age: Duration,
+    max_rest: Duration,
+}
+
+#[derive(Default)]
+struct Lists {
+    resting: VecDeque<(H1, Instant)>,
+    /// Those that are too old to be used while the provider's name can be resolved again.
+    retired: VecDeque<(H1, Instant)>,
 }
 
 impl Idle {
-    pub(crate) fn new(max: usize, max_age: Duration) -> Self {
-        Self { resting: Mutex::default(), max, max_age }
+    pub(crate) fn new(max: usize, max_rest: Duration) -> Self {
+        Self { lists: Mutex::default(), max, max_rest }
     }
 
-    /// The freshest connection that is still open.
+    /// The freshest connection that is still open and not too old.
     pub(crate) fn take(&self) -> Option<H1> {
         loop {
-            let (mut connection, since) = self.resting.lock().pop_back()?;
-            if since.elapsed() < self.max_age && connection.is_alive() {
+            let (mut connection, since) = self.lists.lock().resting.pop_back()?;
+            if since.elapsed() >= self.max_rest || !connection.is_alive() {
+                continue;
+            }
+            if Instant::now() < connection.retires {
+                return Some(connection);
+            }
+            self.lists.lock().retired.push_back((connection, since));
+        }
+    }
+
+    /// One that is too old but still open.
+    pub(crate) fn take_retired(&self) -> Option<H1> {
+        loop {
+            let (mut connection, since) = self.lists.lock().retired.pop_back()?;
+            if since.elapsed() < self.max_rest && connection.is_alive() {
                 return Some(connection);
             }
         }
@@ -123,25 +146,32 @@ impl Idle {
         if !connection.is_reusable() {
             return;
         }
-        self.resting.lock().push_back((connection, Instant::now()));
+        let now = Instant::now();
+        let mut lists = self.lists.lock();
+        let list = if now < connection.retires { &mut lists.resting } else { &mut lists.retired };
+        list.push_back((connection, now));
+        drop(lists);
         self.close_old();
     }
 
-    /// Closes what is too old or too many.
+    /// Closes what rested too long, and what is too many.
     pub(crate) fn close_old(&self) {
         loop {
-            let mut resting = self.resting.lock();
-            let too_many = resting.len() > self.max;
-            if !resting.front().is_some_and(|(_, since)| too_many || since.elapsed() >= self.max_age) {
-                return;
-            }
-            let oldest = resting.pop_front();
-            drop(resting); // closing a socket is a system call: not under the lock
+            let mut lists = self.lists.lock();
+            let too_many = lists.resting.len() + lists.retired.len() > self.max;
+            let past = |(_, since): &(H1, Instant)| too_many || since.elapsed() >= self.max_rest;
+            let oldest = match (lists.retired.front(), lists.resting.front()) {
+                (Some(retired), _) if past(retired) => lists.retired.pop_front(),
+                (_, Some(resting)) if past(resting) => lists.resting.pop_front(),
+                _ => return,
+            };
+            drop(lists); // closing a socket is a system call: not under the lock
             drop(oldest);
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.resting.lock().len()
+        let lists = self.lists.lock();
+        lists.resting.len() + lists.retired.len()
     }
 }

@@ -37,6 +37,8 @@ struct Shared {
     driver: AbortHandle,
     streams: AtomicUsize,
     resets: AtomicUsize,
+    /// When it takes no further stream, as long as another connection can be made.
+    retires: Instant,
 }
 
 impl Drop for Shared {
@@ -46,7 +48,7 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    async fn start(stream: TlsStream<Tcp>) -> Result<Self, h2::Error> {
+    async fn start(stream: TlsStream<Tcp>, retires: Instant) -> Result<Self, h2::Error> {
         let mut builder = Builder::new();
         builder.enable_push(false).max_header_list_size(MAX_HEADER_LIST);
         builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
@@ -65,7 +67,7 @@ impl Shared {
             }
         });
         let (streams, resets) = <(AtomicUsize, AtomicUsize)>::default();
-        Ok(Self { sender, driver: driver.abort_handle(), streams, resets })
+        Ok(Self { sender, driver: driver.abort_handle(), streams, resets, retires })
     }
 
     fn is_open(&self) -> bool {
@@ -129,26 +131,36 @@ impl Drop for Lease {
 /// The connections that take new streams. A retired one lives on in its streams alone.
 pub(crate) struct H2Pool {
     open: Mutex<Vec<(Arc<Shared>, Instant)>>,
-    max_age: Duration,
+    max_rest: Duration,
 }
 
 impl H2Pool {
-    pub(crate) fn new(max_age: Duration) -> Self {
-        Self { open: Mutex::default(), max_age }
+    pub(crate) fn new(max_rest: Duration) -> Self {
+        Self { open: Mutex::default(), max_rest }
     }
 
-    /// A place on an open connection that has room. The first that has: the others drain and are closed.
+    /// A place on an open connection that has room and is not too old. The first that is: the others drain and are closed.
     pub(crate) fn lease(&self) -> Option<Lease> {
+        let now = Instant::now();
+        self.lease_if(|shared| now < shared.retires)
+    }
+
+    /// A place on one that is too old but still open.
+    pub(crate) fn lease_retired(&self) -> Option<Lease> {
+        self.lease_if(|_| true)
+    }
+
+    fn lease_if(&self, fits: impl Fn(&Shared) -> bool) -> Option<Lease> {
         self.close_old();
         let mut open = self.open.lock();
-        let (shared, used) = open.iter_mut().find(|(shared, _)| shared.has_room())?;
+        let (shared, used) = open.iter_mut().find(|(shared, _)| shared.has_room() && fits(shared))?;
         *used = Instant::now();
         Some(Lease::new(shared))
     }
 
     /// Adds a fresh connection and takes the first place on it.
-    pub(crate) async fn add(&self, stream: TlsStream<Tcp>) -> Result<Lease, h2::Error> {
-        let shared = Arc::new(Shared::start(stream).await?);
+    pub(crate) async fn add(&self, stream: TlsStream<Tcp>, retires: Instant) -> Result<Lease, h2::Error> {
+        let shared = Arc::new(Shared::start(stream, retires).await?);
         let lease = Lease::new(&shared);
         self.open.lock().push((shared, Instant::now()));
         Ok(lease)
@@ -162,7 +174,7 @@ impl H2Pool {
     /// Lets go of connections that ended, were reset too often or rested too long.
     pub(crate) fn close_old(&self) {
         let rested = |shared: &Shared, used: &Instant| {
-            shared.streams.load(Ordering::Relaxed) == 0 && used.elapsed() >= self.max_age
+            shared.streams.load(Ordering::Relaxed) == 0 && used.elapsed() >= self.max_rest
         };
         self.open.lock().retain(|(shared, used)| shared.is_open() && !rested(shared, used));
     }

@@ -3,13 +3,16 @@
 use crate::address::Address;
 use crate::body::UpstreamBody;
 use crate::call::{Auth, Call, Provider, Reply, Timings};
-use crate::dial::{Dialed, Dialer, timed_out};
+use crate::decode::Decoder;
+use crate::dial::{Dialed, Dialer, Resolve, SystemResolver, timed_out};
 use crate::error::{ClosedWhen, ConnectCause, UpstreamError};
 use crate::h1::{H1, Idle};
 use crate::h2pool::{H2Pool, Lease};
 use crate::headers::{Forwarding, RequestHeaders, filter_response_headers};
 use crate::limits::{Limits, Timeouts};
+use crate::proxy::Proxy;
 use crate::socket::Socket;
+use crate::tls::ClientAuth;
 use async_trait::async_trait;
 use bytes::Bytes;
 use h2::RecvStream;
@@ -23,6 +26,7 @@ use signet_dialect::Api;
 use signet_dialect::kinds::{Kind, OpenAi};
 use signet_types::{ModelName, ProviderName, Secret};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -56,8 +60,17 @@ pub struct ProviderConfig {
     /// How long a connection rests before it is closed. Below what common upstreams and load balancers allow (60 s and
     /// more), so that it is rarely the peer who closes.
     pub pool_idle_timeout: Duration,
+    /// How long a connection takes new requests, give or take a fifth. Then another is made, for which the provider's name is
+    /// looked up again; what is under way on the old one goes on.
+    pub connection_age_max: Duration,
     /// Roots trusted beside the system's, PEM.
     pub extra_ca_pem: Option<Vec<u8>>,
+    /// The certificate to show, if the provider asks for one.
+    pub client_auth: Option<ClientAuth>,
+    /// The proxy on the way there.
+    pub proxy: Option<Proxy>,
+    /// Who knows the addresses of names.
+    pub resolver: Arc<dyn Resolve>,
 }
 
 impl ProviderConfig {
@@ -74,7 +87,11 @@ impl ProviderConfig {
             timeouts: Timeouts::default(),
             max_idle_per_host: 100,
             pool_idle_timeout: Duration::from_secs(50),
+            connection_age_max: Duration::from_mins(10),
             extra_ca_pem: None,
+            client_auth: None,
+            proxy: None,
+            resolver: Arc::new(SystemResolver),
         }
     }
 }
@@ -91,6 +108,12 @@ pub enum ProviderConfigError {
     /// Not PEM certificates.
     #[error("the extra CA file holds no readable PEM certificate")]
     ExtraCa,
+    /// Not a chain and its key.
+    #[error("the client certificate and its key are no readable PEM, or do not belong together")]
+    ClientAuth,
+    /// Not the URL of an HTTP proxy.
+    #[error("the proxy's URL needs http and a host")]
+    Proxy,
     /// No usable trust store.
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
@@ -108,6 +131,7 @@ pub struct HttpProvider {
     credential: Option<(HeaderName, HeaderValue)>,
     timeouts: Timeouts,
     dialer: Dialer,
+    connection_age_max: Duration,
     idle: Arc<Idle>,
     shared: H2Pool,
     /// The last TLS handshake agreed on HTTP/1.1: connecting need not wait for its turn.
@@ -122,7 +146,7 @@ impl HttpProvider {
     /// # Errors
     /// [`ProviderConfigError`].
     pub fn new(config: ProviderConfig) -> Result<Self, ProviderConfigError> {
-        let dialer = Dialer::new(&config.base_url, config.extra_ca_pem.as_deref())?;
+        let dialer = Dialer::new(&config)?;
         let credential = |key: &Secret<String>| {
             let (header, value) = config.kind.credential(key.expose());
             secret(header, &value).ok_or(ProviderConfigError::ApiKey)
@@ -140,6 +164,7 @@ impl HttpProvider {
             timeouts: config.timeouts,
             h1_only: AtomicBool::new(!dialer.is_tls()),
             dialer,
+            connection_age_max: config.connection_age_max,
             idle: Arc::new(Idle::new(config.max_idle_per_host, config.pool_idle_timeout)),
             shared: H2Pool::new(config.pool_idle_timeout),
             turn: Mutex::default(),
@@ -213,7 +238,7 @@ impl HttpProvider {
                 (head, UpstreamBody::h2(incoming, lease, limits))
             }
         };
-        refuse_encoded(&head.headers)?;
+        let body = body.decoded(Decoder::of(&head.headers)?);
         let headers = filter_response_headers(&head.headers, self.kind.request_id_header());
         Ok(Reply { status: head.status, headers, body, timings, reused: opened.reused, version: head.version })
     }
@@ -228,6 +253,11 @@ impl HttpProvider {
                 *request.method_mut() = call.method.clone();
                 *request.uri_mut() = self.address.origin_form(&call.tail, call.query);
                 *request.headers_mut() = headers;
+                if let Some(proxy) = self.dialer.forwarder() {
+                    *request.uri_mut() = self.address.absolute_form(&call.tail, call.query);
+                    let shown = proxy.authorization().cloned();
+                    request.headers_mut().extend(shown.map(|value| (header::PROXY_AUTHORIZATION, value)));
+                }
                 request.headers_mut().insert(header::HOST, self.address.authority.clone());
                 let response = connection.exchange(request, limits).await?;
                 Ok(Answer::H1(response, connection))
@@ -250,7 +280,7 @@ impl HttpProvider {
     /// A connection to send on: one at rest, a place on a shared one, or a fresh one.
     async fn open(&self, limits: &Limits, reuse: bool) -> Result<Opened, UpstreamError> {
         if let Some(connection) = reuse.then(|| self.idle.take()).flatten() {
-            return Ok(Opened { connection: Connection::H1(connection), reused: true, replayable: true, took: None });
+            return Ok(Opened::resting(connection));
         }
         if let Some(lease) = self.shared.lease() {
             return Ok(Opened::shared(lease));
@@ -263,7 +293,19 @@ impl HttpProvider {
             },
             Err(error) => Err(error),
         };
-        opened.map_err(|error| if limits.is_over() { limits.over() } else { error })
+        let unnamed = matches!(opened, Err(UpstreamError::Connect { cause: ConnectCause::Dns, .. }));
+        // No address for a provider that can still be reached is no outage.
+        match unnamed.then(|| self.retired(reuse)).flatten() {
+            Some(old) => Ok(old),
+            None => opened.map_err(|error| if limits.is_over() { limits.over() } else { error }),
+        }
+    }
+
+    fn retired(&self, reuse: bool) -> Option<Opened> {
+        match reuse.then(|| self.idle.take_retired()).flatten() {
+            Some(connection) => Some(Opened::resting(connection)),
+            None => self.shared.lease_retired().map(Opened::shared),
+        }
     }
 
     /// Waits while another request makes a connection that may be shared.
@@ -281,19 +323,21 @@ impl HttpProvider {
         since: Instant,
         turn: Option<MutexGuard<'_, ()>>,
     ) -> Result<Opened, UpstreamError> {
-        let (connection, replayable) = match self.dialer.dial(by).await? {
+        let dialed = self.dialer.dial(by).await?;
+        let retires = retirement(self.connection_age_max);
+        let (connection, replayable) = match dialed {
             Dialed::Plain(tcp) => {
                 let probe = tcp.probe();
-                (Connection::H1(H1::start(Socket::Plain(tcp), probe).await?), false)
+                (Connection::H1(H1::start(Socket::Plain(tcp), probe, retires).await?), false)
             }
             Dialed::Tls { stream, h2: false } => {
                 self.h1_only.store(true, Ordering::Relaxed);
                 let probe = stream.get_ref().0.probe();
-                (Connection::H1(H1::start(Socket::Tls(stream), probe).await?), false)
+                (Connection::H1(H1::start(Socket::Tls(stream), probe, retires).await?), false)
             }
             Dialed::Tls { stream, h2: true } => {
                 self.h1_only.store(false, Ordering::Relaxed);
-                let added = timeout_at(by, self.shared.add(*stream)).await.map_err(|_| timed_out())?;
+                let added = timeout_at(by, self.shared.add(*stream, retires)).await.map_err(|_| timed_out())?;
                 let lease = added.map_err(|error| UpstreamError::connect(ConnectCause::Network, error))?;
                 (Connection::H2(lease), true)
             }
@@ -360,9 +404,20 @@ struct Opened {
 }
 
 impl Opened {
+    fn resting(connection: H1) -> Self {
+        Self { connection: Connection::H1(connection), reused: true, replayable: true, took: None }
+    }
+
     fn shared(lease: Lease) -> Self {
         Self { connection: Connection::H2(lease), reused: true, replayable: true, took: None }
     }
+}
+
+/// When a connection that is made now is too old. Within a fifth of `max_age`, so that those made together do not all end
+/// together.
+fn retirement(max_age: Duration) -> Instant {
+    let thousandths = 800 + RandomState::new().hash_one(()) % 401;
+    Instant::now() + max_age / 1000 * u32::try_from(thousandths).expect("at most 1200")
 }
 
 /// One request as it leaves, but for what differs between HTTP/1.1 and HTTP/2.
@@ -423,14 +478,4 @@ fn variant(config: &ProviderConfig) -> Option<[u8; 32]> {
         hash.update(part);
     }
     Some(hash.finalize().into())
-}
-
-/// We asked for identity and read what comes; passing on an encoding that the caller may not accept would be a lie.
-fn refuse_encoded(headers: &HeaderMap) -> Result<(), UpstreamError> {
-    match headers.get(header::CONTENT_ENCODING) {
-        Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"identity") => {
-            Err(UpstreamError::UnsupportedEncoding { encoding: String::from_utf8_lossy(value.as_bytes()).into_owned() })
-        }
-        _ => Ok(()),
-    }
 }

@@ -18,12 +18,14 @@ use signet_pipeline::{
     AuthMode, Capture, Durability, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder,
     RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, TreeView, Voice,
 };
-use signet_provider::{Board, Fleet, HttpProvider, ModelRoute, ModelTarget, Provider, ProviderConfig, Timeouts};
+use signet_provider::{
+    Board, ClientAuth, Fleet, HttpProvider, ModelRoute, ModelTarget, Provider, ProviderConfig, Proxy, Timeouts,
+};
 use signet_redis::{Config as RedisConfig, RedisExactStore};
 use signet_spool::RecordLog;
 use signet_store::{Options as StoreOptions, PgVectorIndex, Stores};
 use signet_telemetry::Metrics;
-use signet_types::{Clock, ModelName, ProviderName, SystemClock};
+use signet_types::{Clock, ModelName, ProviderName, Secret, SystemClock};
 use signet_vector::{FlatIndex, StaticEncoder};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -120,11 +122,19 @@ fn route(model: &signet_config::Model) -> ModelRoute {
     }
 }
 
-/// The kind of a provider, and which headers it sees.
+/// The kind of a provider, which headers it sees, and the way there.
 fn shape(built: &mut ProviderConfig, provider: &signet_config::Provider) -> Result<()> {
     built.kind = provider.kind.clone();
     built.apis.clone_from(&provider.apis);
     built.forward_headers = provider.forward_headers.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+    built.extra_ca_pem = provider.ca_pem.as_ref().map(|pem| pem.clone().into_bytes());
+    built.client_auth = provider.client_auth.as_ref().map(|(cert, key)| ClientAuth {
+        cert_pem: cert.clone().into_bytes(),
+        key_pem: Secret::new(key.expose().clone().into_bytes()),
+    });
+    built.proxy = provider.proxy_url.as_ref().map(Proxy::new).transpose()?;
+    built.connection_age_max = provider.connection_age_max;
+    built.pool_idle_timeout = provider.pool_idle;
     for (name, value) in &provider.headers {
         let mut value: HeaderValue = value.expose().parse()?;
         value.set_sensitive(true);

@@ -1,12 +1,12 @@
 //! What a provider may answer that must not pass for an answer.
 
 use crate::canned::Canned;
-use crate::gateway::{Gateway, Setup, chat, mock, streamed, with};
+use crate::gateway::{Gateway, Setup, chat, mock, mock_with, streamed, with};
 use crate::keeper::Keeper;
 use crate::stack::free_address;
 use serde_json::{Value, json};
 use signet_lineage::Opening;
-use signet_mock::{Behaviour, Config, MockUpstream};
+use signet_mock::{Behaviour, Config, Fault, MockUpstream};
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -42,6 +42,26 @@ fn a_provider_that_redirects_or_changes_the_protocol_has_not_answered() {
         }
         assert_eq!(canned.calls(), 2, "{head}: nothing was stored, and nobody went where it points");
     }
+}
+
+#[test]
+fn an_answer_that_comes_packed_is_passed_on_and_kept_as_what_it_says() {
+    let mock = mock_with(Behaviour::fault(Fault::Gzip));
+    let gateway = Setup::on(&mock).start();
+    let whole = gateway.chat(&chat("What is a gadwall?"), &[]);
+    whole.is(200, "MISS");
+    let stream = gateway.chat(&streamed("What is a smew?"), &[]);
+    stream.is(200, "MISS");
+    assert!(stream.text().ends_with("data: [DONE]\n\n"), "{}", stream.text());
+    for answer in [&whole, &stream] {
+        assert_eq!(answer.header("content-encoding"), None);
+    }
+    let (again, told) = (gateway.chat(&chat("What is a gadwall?"), &[]), gateway.chat(&chat("What is a smew?"), &[]));
+    again.is(200, "EXACT");
+    told.is(200, "EXACT");
+    assert_eq!(again.said(), whole.said());
+    assert!(!whole.said().is_empty() && !told.said().is_empty());
+    assert_eq!(mock.requests().len(), 2);
 }
 
 #[test]

@@ -397,21 +397,6 @@ async fn headers_of_17_kb_pass_and_headers_without_end_are_refused() {
 }
 
 #[tokio::test]
-async fn an_encoding_that_was_not_asked_for_is_refused() {
-    let peer = Peer::plain().await;
-    let client = peer.client();
-    let serve = async {
-        let mut wire = peer.accept().await;
-        wire.request().await;
-        wire.send("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n..").await;
-        wire
-    };
-    let (reply, _wire) = join!(client.send(call("{}")), serve);
-    let error = reply.expect_err("gzip");
-    assert!(matches!(&error, UpstreamError::UnsupportedEncoding { encoding } if encoding == "gzip"), "{error:?}");
-}
-
-#[tokio::test]
 async fn an_answer_that_comes_before_the_request_was_read_is_delivered() {
     let peer = Peer::plain().await;
     let client = peer.client();

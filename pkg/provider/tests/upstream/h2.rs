@@ -3,7 +3,7 @@
 use crate::peer::{CHUNKED, Peer, Wire, call, chunk, exchange, next, pieces, text, within};
 use futures_util::future::join_all;
 use http::Version;
-use signet_provider::{ClosedWhen, HttpProvider, Provider, Timeouts, UpstreamError};
+use signet_provider::{ClosedWhen, HttpProvider, Provider, ProviderConfig, Timeouts, UpstreamError};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -192,6 +192,36 @@ async fn a_cold_burst_shares_one_http2_connection() {
     assert_eq!((reply.version, reply.reused), (Version::HTTP_2, true));
     assert_eq!(client.open_connections(), 1);
     served.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_too_old_ends_its_streams_and_takes_no_new_ones() {
+    let peer = Peer::tls(&["h2"]).await;
+    let client = crate::peer::client(ProviderConfig { connection_age_max: Duration::from_secs(10), ..peer.config() });
+    let mut old = None;
+    let begin = async {
+        let mut wire = Wire2::accept(&peer, 100).await;
+        let (stream, _) = wire.request().await;
+        wire.send(HEADERS, END_HEADERS, stream, STATUS_200).await;
+        wire.send(DATA, 0, stream, b"one").await;
+        old = Some((wire, stream));
+    };
+    let (reply, ()) = within(async { join!(client.send(call("{}")), begin) }).await;
+    let mut body = reply.expect("an answer").body;
+    assert_eq!(next(&mut body).await.expect("a piece").expect("good"), "one");
+    tokio::time::advance(Duration::from_secs(13)).await;
+    let serve = async {
+        let mut wire = Wire2::accept(&peer, 100).await;
+        let (stream, _) = wire.request().await;
+        wire.respond(stream, b"fresh").await;
+        wire
+    };
+    let (answer, _fresh) = within(async { join!(exchange(&client, "{}"), serve) }).await;
+    assert_eq!(answer.expect("complete"), "fresh");
+    let (mut wire, stream) = old.expect("begun");
+    wire.send(DATA, END_STREAM, stream, b"two").await;
+    let (rest, error) = within(pieces(body)).await;
+    assert!(error.is_none() && rest.concat() == b"two", "{error:?}");
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! The upstream client against peers that are literal bytes on real sockets.
 
 mod connect;
+mod encodings;
 mod h1;
 mod h2;
 mod kinds;
 mod peer;
 mod timeouts;
+mod ways;

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderName, HeaderValue, Method};
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use signet_dialect::Api;
 use signet_provider::{
     Auth, Call, Credential, HttpProvider, Provider, ProviderConfig, Reply, RequestHeaders, Timeouts, UpstreamBody,
@@ -34,12 +35,27 @@ impl Peer {
 
     /// Speaks TLS with a certificate of its own making and offers these protocols.
     pub(crate) async fn tls(alpn: &[&str]) -> Self {
+        Self::tls_for(alpn, None).await
+    }
+
+    /// The same, for those only who show this certificate.
+    pub(crate) async fn tls_for(alpn: &[&str], client: Option<&CertificateDer<'static>>) -> Self {
+        let crypto = Arc::new(aws_lc_rs::default_provider());
+        let verifier = match client {
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(client) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(client.clone()).expect("a certificate");
+                let built = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&crypto)).build();
+                built.expect("a root")
+            }
+        };
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
-        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        let mut config = ServerConfig::builder_with_provider(crypto)
             .with_safe_default_protocol_versions()
             .expect("versions")
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(vec![made.cert.der().clone()], key)
             .expect("a matching pair");
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -75,6 +91,11 @@ impl Peer {
 
     pub(crate) async fn accept(&self) -> Wire {
         let stream = self.accept_tcp().await;
+        self.serve(stream).await
+    }
+
+    /// Speaks what the peer speaks on a connection that came another way.
+    pub(crate) async fn serve(&self, stream: TcpStream) -> Wire {
         let stream: Box<dyn Stream> = match &self.tls {
             None => Box::new(stream),
             Some((acceptor, _)) => Box::new(acceptor.accept(stream).await.expect("a handshake")),
