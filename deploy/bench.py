@@ -1,8 +1,9 @@
 """Measures the release build against the mock provider, beside the mock alone and the relay, and writes a manifest.
 
-Seven gateways in turn: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
+Nine gateways in turn: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
 leaves each millisecond; the same with as many questions as come; log on disk; log on disk beside a second gateway with
-its log in memory; log on disk with Redis and Postgres; log on disk with a provider over TLS that answers after 50 ms. Where there is a log on disk, every answer's receipt is held against
+its log in memory; log on disk with Redis and Postgres; log on disk with a provider over TLS that answers after 50 ms; log on disk with
+streams of 64 events 20 ms apart, and the memory of each; log on disk with bodies of 200 KB. Where there is a log on disk, every answer's receipt is held against
 it afterwards. BENCH_REQUESTS is the number of requests a side, mode and concurrency (default 12000: shorter rounds measure
 wake-ups; a sixth of it where an answer takes its time).
 """
@@ -28,14 +29,19 @@ from processes import run
 REQUESTS = int(os.environ.get("BENCH_REQUESTS", "12000"))
 PARTITION = 1000
 # A limit above the load: the limiter works, but refuses nothing.
-SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": str(PARTITION)}
+SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": str(PARTITION),
+            # What the load tool tells the mock, which no provider would get otherwise.
+            "SIGNET_PROVIDER__0__FORWARD_HEADERS": "x-mock-chunks,x-mock-chunk-ms,x-mock-burst,x-mock-latency-ms"}
 UNCAPPED = {"SIGNET_SEMANTIC__MAX_ENTRIES": "100000"}
 MODES = ["--mode", "json,hit,sse,sse-burst", "-c", "1,16,64,200"]
 SLOW = ["--mode", "json", "-c", "1,64"]
 PACED = ["--mode", "sse", "--chunk-ms", "1", "-c", "16,64"]
 PRICE = ["--mode", "json,hit", "-c", "1,64", "--rounds", "12"]
+# A process keeps what memory it once had: the largest number comes first.
+PROFILE = ["--profile", "chunks64", "-c", "500,64,1"]
+BODIES = ["--mode", "json", "-c", "1,16", "--body-bytes", "200000"]
 AGAINST = "embedded, spool against memory"
-# name, stack, log, settings, flags of the load tool, requests, TLS towards the provider
+# name, stack, log, settings, flags of the load tool, requests (or as many as the profile wants), TLS towards the provider
 RUNS = (
     ("embedded, memory", "embedded", "memory", {}, MODES, REQUESTS, False),
     ("embedded, memory, an event each ms", "embedded", "memory", {}, PACED, REQUESTS // 6, False),
@@ -44,6 +50,8 @@ RUNS = (
     (AGAINST, "embedded", "spool", {}, PRICE, 4 * REQUESTS, False),
     ("Redis and Postgres, spool", "native", "spool", {}, MODES, REQUESTS, False),
     ("embedded, spool, provider at 50 ms over TLS", "embedded", "spool", {}, SLOW, REQUESTS // 6, True),
+    ("embedded, spool, 64 events 20 ms apart", "embedded", "spool", {}, PROFILE, None, False),
+    ("embedded, spool, bodies of 200 KB", "embedded", "spool", {}, BODIES, REQUESTS // 6, False),
 )
 
 
@@ -78,7 +86,11 @@ def measure(name, mode, log, settings, flags, requests, tls, folder):
             stack.extra["SIGNET_LINEAGE__MODE"] = "memory"
             stack.add_gateway("signet-2", {})
             trust += ["--against", f"{stack.gateways[1].url}/v1"]
-        return loaded(stack, log, ["-n", requests, *flags, *trust], folder)
+        if requests is None:
+            trust += ["--rss-pid", stack.processes["signet-1"].entry["pid"]]
+        else:
+            trust += ["-n", requests]
+        return loaded(stack, log, [*flags, *trust], folder)
     finally:
         stack.stop()
 

@@ -8,7 +8,7 @@ import anthropic
 import openai
 from pydantic import BaseModel
 
-from harness import ANTHROPIC, EMBEDDING, GATEWAY, KEY, OPENAI, ask_mock, cell, main
+from harness import ANTHROPIC, DIRECT, EMBEDDING, GATEWAY, KEY, OPENAI, ask_mock, cell, main
 
 TOOL = {"type": "object", "properties": {"marker": {"type": "string"}}, "required": ["marker"]}
 FUNCTION = {"type": "function", "function": {"name": "look_up", "description": "Looks up.", "parameters": TOOL}}
@@ -189,6 +189,28 @@ def responses_reasoning(turn):
     answer = oai().responses.create(model=turn.model, input=turn.prompt, reasoning={"effort": "low", "summary": "auto"})
     turn.expect([item.type for item in answer.output] == ["reasoning", "message"], answer)
     return answer.output[0].summary[0].text + answer.output_text
+
+
+if DIRECT:  # Azure is a provider, not a way to ask the gateway: what the mock says in its shape, read by its client
+    def azure():
+        return openai.AzureOpenAI(azure_endpoint=GATEWAY, api_key=KEY, api_version="2024-10-21", max_retries=0, timeout=20)
+
+    @cell("openai-python", "chat", "azure chat", OPENAI)
+    def azure_chat(turn):
+        return azure().chat.completions.create(model=turn.model, messages=user(turn)).choices[0].message.content
+
+    @cell("openai-python", "chat", "azure stream", OPENAI)
+    def azure_stream(turn):
+        with azure().chat.completions.create(model=turn.model, messages=user(turn), stream=True) as chunks:
+            return "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+
+    @cell("openai-python", "embeddings", "azure embeddings", EMBEDDING)
+    def azure_embeddings(turn):
+        return str(azure().embeddings.create(model=turn.model, input=turn.prompt).data[0].embedding[:4])
+
+    @cell("anthropic-python", "models", "anthropic models", ANTHROPIC)
+    def anthropic_models(turn):
+        return ",".join(model.id for model in ant().models.list())
 
 
 # What goes wrong. On a hit the provider is not there to fail.

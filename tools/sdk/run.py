@@ -27,7 +27,8 @@ sys.path.insert(0, str(ROOT / "deploy/demo"))
 from checks import Failure, wait_until  # noqa: E402  (found by the line before)
 from processes import Process, environment, free_port, tail  # noqa: E402
 
-KEY = "sk-sdk-proof"
+# The mock takes the provider's key only; what callers send is the gateway's to replace.
+KEY, CALLERS_KEY, KEY_ENV = "sk-sdk-proof", "sk-of-a-caller", "SDK_PROOF_PROVIDER_KEY"
 INSTALL_S, RUN_S = 900, 900
 GPT, CLAUDE = "gpt-4o-mini", "claude-haiku-4-5"
 TURN = [{"role": "user", "content": "probe"}]
@@ -122,9 +123,11 @@ def settings(mock, folder, kinds):
     """Two providers at the mock, one for each vendor's API; no semantic hits, which would answer one cell with another's."""
     values = {"SIGNET_DATA": str(folder / "data"), "SIGNET_SEMANTIC__MODE": "off", "SIGNET_LIMITS__IP_RPS": "0",
               "SIGNET_SERVER__LISTEN": f"127.0.0.1:{free_port()}", "SIGNET_ADMIN__LISTEN": f"127.0.0.1:{free_port()}",
-              "SIGNET_ADMIN_TOKEN": secrets.token_hex(16), "NO_COLOR": "1", "SIGNET_LINEAGE__ORIGIN": "sdk.signet.test/log"}
+              "SIGNET_ADMIN_TOKEN": secrets.token_hex(16), "NO_COLOR": "1", "SIGNET_LINEAGE__ORIGIN": "sdk.signet.test/log",
+              KEY_ENV: KEY}
     for number, kind in enumerate(kinds):
         values |= {f"SIGNET_PROVIDER__{number}__NAME": kind, f"SIGNET_PROVIDER__{number}__KIND": kind,
+                   f"SIGNET_PROVIDER__{number}__API_KEY_ENV": KEY_ENV,
                    f"SIGNET_PROVIDER__{number}__BASE_URL": f"{mock}/v1"}
     models = {GPT: "openai", "text-embedding-3-small": "openai", CLAUDE: "anthropic"}
     for number, (model, kind) in enumerate(item for item in models.items() if item[1] in kinds):
@@ -161,9 +164,9 @@ def start_any(programs, mock, folder, running, allow):
 
 def ask(url, body=None):
     """Status and body, with every vendor's way to bring a key."""
-    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"Bearer {CALLERS_KEY}", "Content-Type": "application/json"}
     if "/messages" in url:
-        headers |= {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
+        headers |= {"x-api-key": CALLERS_KEY, "anthropic-version": "2023-06-01"}
         del headers["Authorization"]
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
@@ -266,9 +269,9 @@ def main():
         if not asked.direct:
             base = start_any(bin_dir, mock_url, folder, running, asked.allow_unserved)
             there, absent = served(base)
-        env = own({"SDK_BASE": base, "SDK_MOCK": mock_url, "SDK_KEY": KEY, "SDK_DIRECT": str(int(asked.direct)),
-                   "SDK_SERVED": " ".join(there), "PYTHONDONTWRITEBYTECODE": "1",
-                   "PYTHONWARNINGS": "ignore", "NO_PROXY": "127.0.0.1"})
+        env = own({"SDK_BASE": base, "SDK_MOCK": mock_url, "SDK_KEY": KEY if asked.direct else CALLERS_KEY,
+                   "SDK_DIRECT": str(int(asked.direct)), "SDK_SERVED": " ".join(there),
+                   "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore", "NO_PROXY": "127.0.0.1"})
         results, versions = [], {}
         for name, interpreter in pythons.items():
             cells([interpreter, HERE / f"{name.replace('-', '_')}.py"], env, results, versions, name)

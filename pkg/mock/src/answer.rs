@@ -113,6 +113,18 @@ impl<'a> Said<'a> {
         }
     }
 
+    /// How many events at the end of a stream follow the last words, or chat's finish reason, at once: no pace applies to
+    /// them, for a provider has nothing to think about there.
+    pub(crate) fn tail(&self, api: Api, form: &StreamForm) -> usize {
+        let closing = match api {
+            Api::Messages => 2,
+            Api::Responses if self.tool.is_some() => 2,
+            Api::Responses => 3,
+            _ => usize::from(form.usage),
+        };
+        closing + usize::from(form.done)
+    }
+
     /// What a failing provider says after `sent` events.
     pub(crate) fn failure(&self, api: Api, sent: usize, form: &StreamForm) -> Vec<Bytes> {
         match api {
@@ -223,6 +235,25 @@ pub(crate) mod tests {
             ];
             prop_assert!(whole.iter().all(|whole| *whole == text));
             prop_assert!(streamed.iter().all(|streamed| Some(streamed) == text.as_ref()));
+        }
+    }
+
+    #[test]
+    fn the_tail_begins_behind_the_last_words() {
+        let form = StreamForm { usage: true, ..form(5) };
+        for (api, tool, last) in [
+            (Api::Chat, None, "\"finish_reason\":\"stop\""),
+            (Api::Completions, None, "\"finish_reason\":\"stop\""),
+            (Api::Messages, None, "text_delta"),
+            (Api::Messages, Some("f"), "input_json_delta"),
+            (Api::Responses, None, "output_text.delta"),
+            (Api::Responses, Some("f"), "arguments.delta"),
+        ] {
+            let said = said("q", tool);
+            let events = said.events(api, &form);
+            let (body, tail) = events.split_at(events.len() - said.tail(api, &form));
+            let has = |event: &Bytes| String::from_utf8_lossy(event).contains(last);
+            assert!(body.last().is_some_and(has) && !tail.iter().any(has), "{api:?}");
         }
     }
 }

@@ -149,7 +149,7 @@ pub struct Behaviour {
     pub latency_ms: Option<u64>,
     /// Wait between the response head, which is sent at once, and the first byte of the body.
     pub first_byte_ms: Option<u64>,
-    /// Wait between the events of a stream.
+    /// Wait between the events of a stream; those that only close it (usage, `[DONE]`, `message_stop`) come at once.
     pub chunk_ms: Option<u64>,
     /// Events of a chat stream before `[DONE]`, role and finish included; 74 when nobody says. Other APIs bring their
     /// text in as many pieces as such a stream.

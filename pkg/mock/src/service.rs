@@ -203,13 +203,15 @@ impl Call<'_> {
             line_end: if behaviour.fault == Some(Fault::SplitUtf8) { "\r\n" } else { "\n" },
         };
         let mut events = said.events(api, &form);
+        let mut tail = said.tail(api, &form);
         if let Some(Fault::ErrorEvent(sent)) = behaviour.fault
             && sent < events.len()
         {
             events.truncate(sent);
             events.extend(said.failure(api, sent, &form));
+            tail = 0;
         }
-        stream(events, behaviour, ticket)
+        stream(events, tail, behaviour, ticket)
     }
 }
 

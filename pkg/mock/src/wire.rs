@@ -16,7 +16,9 @@ pub(crate) fn typed(content_type: &'static str, reply: Reply) -> Response<Reply>
     response
 }
 
-pub(crate) fn stream(mut events: Vec<Bytes>, behaviour: &Behaviour, ticket: Ticket) -> Response<Reply> {
+/// The last `tail` events come without the wait between events, unless a fault cuts them up.
+pub(crate) fn stream(mut events: Vec<Bytes>, tail: usize, behaviour: &Behaviour, ticket: Ticket) -> Response<Reply> {
+    let whole = events.len();
     match behaviour.fault {
         Some(Fault::SplitUtf8) => events = events.iter().flat_map(awkward_pieces).collect(),
         Some(Fault::NotJson) => events = vec![Bytes::from_static(b"data: <html>\n\n")],
@@ -25,7 +27,10 @@ pub(crate) fn stream(mut events: Vec<Bytes>, behaviour: &Behaviour, ticket: Tick
     if let Some(encoding) = encoding(behaviour) {
         events = encoding.apply(&events);
     }
-    let (end, pauses) = break_off(&mut events, behaviour);
+    let (end, mut pauses) = break_off(&mut events, behaviour);
+    if events.len() == whole {
+        pauses.extend((whole.saturating_sub(tail)..whole).map(|place| (place, Duration::ZERO)));
+    }
     let mut gap = gap(behaviour);
     if behaviour.burst == Some(true) {
         events = vec![events.concat().into()];
@@ -146,9 +151,38 @@ fn awkward_pieces(event: &Bytes) -> Vec<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::sync::Arc;
+
+    use http_body::Body as _;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::io::Fate;
+    use crate::journal::Journal;
+
+    /// When each frame comes, in milliseconds.
+    async fn times(behaviour: &Behaviour, tail: usize) -> Vec<u128> {
+        let ticket = Ticket::new(Arc::new(Journal::new(0)), Arc::new(Fate::default()), 1);
+        let events = (0..5).map(|_| Bytes::from_static(b"data: 1\n\n")).collect();
+        let mut reply = stream(events, tail, behaviour, ticket).into_body();
+        let begun = tokio::time::Instant::now();
+        let mut times = Vec::new();
+        while std::future::poll_fn(|cx| Pin::new(&mut reply).poll_frame(cx)).await.is_some() {
+            times.push(begun.elapsed().as_millis());
+        }
+        times
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tail_is_not_paced_and_other_waits_stand_where_they_are_asked_for() {
+        let paced = Behaviour { chunk_ms: Some(20), ..Behaviour::default() };
+        assert_eq!(times(&paced, 2).await, [0, 20, 40, 40, 40]);
+        let late = Behaviour { first_byte_ms: Some(500), ..paced.clone() };
+        assert_eq!(times(&late, 2).await, [500, 520, 540, 540, 540]);
+        let half = Behaviour { pause_ms: Some(300), fault: Some(Fault::HalfEventAfter(1)), ..paced };
+        assert_eq!(times(&half, 2).await, [0, 20, 320, 340, 360, 380]);
+    }
 
     proptest! {
         #[test]
