@@ -454,7 +454,7 @@ fn auditor_tokens(section: &mut Section<'_>) -> Vec<Secret<String>> {
     lines.into_iter().map(|(token, _)| Secret::new(token.to_owned())).collect()
 }
 
-fn key_file(section: &mut Section<'_>, key: &str) -> Option<PathBuf> {
+pub(crate) fn key_file(section: &mut Section<'_>, key: &str) -> Option<PathBuf> {
     let path = section.text(key)?;
     section.reader.holds(&section.at(key), &path);
     let file = section.reader.resolve(path);

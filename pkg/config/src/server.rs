@@ -1,8 +1,8 @@
 //! `[server]`.
 
-use crate::load::{DAY_MS, DAY_S, GIB, listen, seconds, size};
+use crate::load::{DAY_MS, DAY_S, GIB, key_file, listen, seconds, size};
 use crate::section::Section;
-use crate::settings::{Server, SlowCallers};
+use crate::settings::{Server, SlowCallers, TlsFiles};
 use std::time::Duration;
 
 pub(crate) fn server(mut section: Section<'_>) -> Server {
@@ -12,12 +12,31 @@ pub(crate) fn server(mut section: Section<'_>) -> Server {
         max_body_bytes: size(&mut section, "max_body_bytes", 33_554_432, 1..=GIB),
         max_response_bytes: size(&mut section, "max_response_bytes", 67_108_864, 1..=GIB),
         max_connections: size(&mut section, "max_connections", 10_000, 1..=1_000_000),
+        max_inflight: u32::try_from(section.number("max_inflight", 0, 0..=1_000_000)).expect("within its range"),
+        max_lag: Duration::from_millis(section.number("max_lag_ms", 50, 0..=60_000)),
+        tls: tls(&mut section),
         slow: slow_callers(&mut section),
         shutdown_grace: seconds(&mut section, "shutdown_grace_s", 30, 0..=DAY_S),
         lock_wait: seconds(&mut section, "lock_wait_s", 30, 0..=DAY_S),
     };
     section.end();
     server
+}
+
+fn tls(section: &mut Section<'_>) -> Option<TlsFiles> {
+    let (chain, key) = (key_file(section, "tls_cert_file"), key_file(section, "tls_key_file"));
+    match (chain, key) {
+        (Some(chain), Some(key)) => Some(TlsFiles { chain, key }),
+        (Some(_), None) => {
+            section.fault("tls_key_file", "has to name the key of tls_cert_file");
+            None
+        }
+        (None, Some(_)) => {
+            section.fault("tls_cert_file", "has to name the certificate of tls_key_file");
+            None
+        }
+        (None, None) => None,
+    }
 }
 
 fn slow_callers(section: &mut Section<'_>) -> SlowCallers {

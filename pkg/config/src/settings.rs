@@ -75,12 +75,27 @@ pub struct Server {
     pub max_response_bytes: usize,
     /// Callers' connections at a time.
     pub max_connections: usize,
+    /// Requests served at a time. 0: any number.
+    pub max_inflight: u32,
+    /// How far behind a lane may be before it takes no new work. Zero: any time.
+    pub max_lag: Duration,
+    /// The certificate of a TLS listener. None: plain HTTP.
+    pub tls: Option<TlsFiles>,
     /// How long slow callers are borne with.
     pub slow: SlowCallers,
     /// How long a shutdown waits for answers in flight.
     pub shutdown_grace: Duration,
     /// How long a start waits for the data folder of a dying predecessor.
     pub lock_wait: Duration,
+}
+
+/// Where a listener's certificate is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate and those between it and the root, in PEM.
+    pub chain: PathBuf,
+    /// Its private key, in PEM.
+    pub key: PathBuf,
 }
 
 /// How long slow callers are borne with, on both listeners.

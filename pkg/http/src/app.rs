@@ -3,7 +3,8 @@
 use crate::body::{Edge, Inbound};
 use crate::faces::ErrorFaces;
 use crate::health::Health;
-use crate::pace::Patience;
+use crate::load::{Load, Seat};
+use crate::pace::{Patience, Riding};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, Request, State};
@@ -38,6 +39,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     /// Largest request body in bytes.
     pub max_body_bytes: u64,
+    /// The work of this lane.
+    pub load: Arc<Load>,
     /// How long slow callers are borne with.
     pub patience: Patience,
 }
@@ -72,12 +75,22 @@ pub fn crowded_router(app: Arc<App>) -> Router {
 
 async fn serve(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, body) = take_apart(&app, peer, request);
-    guarded(&app, &head, async { Ok(ready(&app)?.serve(head.api, &head, body.read()).await) }).await
+    let (seat, room) = seat(&app);
+    let work = async {
+        room?;
+        Ok(ready(&app)?.serve(head.api, &head, body.read()).await)
+    };
+    seated(&app, &head, seat, work).await
 }
 
 async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -> Response {
     let (head, _body) = take_apart(&app, peer, request);
-    guarded(&app, &head, async { Ok(ready(&app)?.models(&head).await) }).await
+    let (seat, room) = seat(&app);
+    let work = async {
+        room?;
+        Ok(ready(&app)?.models(&head).await)
+    };
+    seated(&app, &head, seat, work).await
 }
 
 async fn lineage(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
@@ -167,9 +180,26 @@ fn takes_trailers(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
+/// A seat for what costs more than a look, or why there is none; without one the body stays unread.
+fn seat(app: &App) -> (Option<Seat>, Result<(), Fault>) {
+    match app.load.admit() {
+        Ok(seat) => (Some(seat), Ok(())),
+        Err(fault) => (None, Err(fault)),
+    }
+}
+
+async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply, Fault>>) -> Response {
+    seated(app, head, None, work).await
+}
+
 /// Runs a request so that a panic is one caller's 500: its record is written while the stack unwinds. A fault outside of
 /// the pipeline is recorded too, unless there is no pipeline yet.
-async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply, Fault>>) -> Response {
+async fn seated(
+    app: &App,
+    head: &Head,
+    seat: Option<Seat>,
+    work: impl Future<Output = Result<Reply, Fault>>,
+) -> Response {
     let done = AssertUnwindSafe(work).catch_unwind().await;
     let replied = done.and_then(|done| {
         catch_unwind(AssertUnwindSafe(|| {
@@ -181,8 +211,8 @@ async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply
     });
     if let Ok(reply) = replied {
         return match app.pipeline.get() {
-            Some(pipeline) => response(pipeline.settle(head, reply).await),
-            None => response(reply),
+            Some(pipeline) => respond(pipeline.settle(head, reply).await, seat),
+            None => respond(reply, seat),
         };
     }
     app.metrics.panicked();
@@ -190,12 +220,12 @@ async fn guarded(app: &App, head: &Head, work: impl Future<Output = Result<Reply
     let face = ErrorFaces.face(&Fault::Internal("panic".into()), head.api, head.request_id.as_str());
     let mut reply = Reply::unrecorded(head, face);
     reply.headers.extend(HeaderValue::from_str(&head.id.to_string()).map(|id| (LINEAGE_ID, id)));
-    response(reply)
+    respond(reply, seat)
 }
 
-fn response(reply: Reply) -> Response {
+fn respond(reply: Reply, seat: Option<Seat>) -> Response {
     let reply = reply.digested();
-    let mut response = Response::new(Body::new(Edge::from(reply.body)));
+    let mut response = Response::new(Body::new(Riding::new(Edge::from(reply.body), seat)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = reply.headers;
     response

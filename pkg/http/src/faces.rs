@@ -81,6 +81,10 @@ fn look(fault: &Fault) -> Look<'_> {
         }
         Fault::Overloaded => Look::new(503, SERVER, "overloaded", "The gateway has as many connections as it may.")
             .later(Duration::from_secs(1)),
+        Fault::Overload { retry_after } => {
+            let message = "The gateway has more work than it can do in time. Try again after the time in Retry-After.";
+            Look::new(503, SERVER, "overloaded", message).later(*retry_after)
+        }
         Fault::RateLimited { retry_after } => {
             let message = "Too many requests from this address. Try again after the time in Retry-After.";
             Look::new(429, "rate_limit_error", "rate_limit_exceeded", message).later(*retry_after)

@@ -6,13 +6,17 @@ mod audit;
 mod body;
 mod faces;
 mod health;
+mod load;
 mod pace;
 mod server;
+mod tls;
 mod tree;
 
 pub use admin::{AdminConfig, admin_router};
 pub use app::{App, crowded_router, router};
 pub use faces::ErrorFaces;
 pub use health::Health;
+pub use load::{Load, LoadLimits};
 pub use pace::Patience;
 pub use server::{Lane, Room, Serving, bind, serve};
+pub use tls::{Tls, TlsFault};

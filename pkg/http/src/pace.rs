@@ -74,8 +74,8 @@ pub(crate) struct Turn(Arc<Talk>);
 
 impl Turn {
     /// `body`, which is a part of this turn.
-    pub(crate) fn with<B>(&self, body: B) -> InTurn<B> {
-        InTurn { body, _turn: self.0.turn() }
+    pub(crate) fn with<B>(&self, body: B) -> Riding<B, Self> {
+        Riding::new(body, self.0.turn())
     }
 }
 
@@ -85,13 +85,19 @@ impl Drop for Turn {
     }
 }
 
-/// A body as a part of its turn.
-pub(crate) struct InTurn<B> {
+/// A body, and what must live as long.
+pub(crate) struct Riding<B, R> {
     body: B,
-    _turn: Turn,
+    _rider: R,
 }
 
-impl<B: Body + Unpin> Body for InTurn<B> {
+impl<B, R> Riding<B, R> {
+    pub(crate) const fn new(body: B, rider: R) -> Self {
+        Self { body, _rider: rider }
+    }
+}
+
+impl<B: Body + Unpin, R: Unpin> Body for Riding<B, R> {
     type Data = B::Data;
     type Error = B::Error;
 

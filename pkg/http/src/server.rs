@@ -8,6 +8,7 @@
 //! plain-text connection costs a few microseconds a request.
 
 use crate::pace::{Paced, Patience, Talk};
+use crate::tls::Tls;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -91,6 +92,8 @@ pub struct Serving {
     pub lanes: Vec<Lane>,
     /// A bound on them; none: no bound.
     pub room: Option<Room>,
+    /// What callers are shown over TLS; none: no TLS.
+    pub tls: Option<Arc<Tls>>,
     /// How long slow callers are borne with.
     pub patience: Patience,
     /// Metrics.
@@ -106,7 +109,7 @@ pub async fn serve(listener: TcpListener, serving: Serving, stop: CancellationTo
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => hand_over(&serving, &graceful, stream, peer),
+            Ok((stream, peer)) => hand_over(&serving, &graceful, &stop, stream, peer),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_REST).await;
@@ -119,7 +122,13 @@ pub async fn serve(listener: TcpListener, serving: Serving, stop: CancellationTo
     }
 }
 
-fn hand_over(serving: &Serving, graceful: &GracefulShutdown, stream: TcpStream, peer: SocketAddr) {
+fn hand_over(
+    serving: &Serving,
+    graceful: &GracefulShutdown,
+    stop: &CancellationToken,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
     let (lanes, gauge) = (&serving.lanes, serving.metrics.connections());
     let lane = lanes.iter().min_by_key(|lane| lane.open.load(Ordering::Relaxed)).expect("a server has a lane");
     let open: usize = lanes.iter().map(|lane| lane.open.load(Ordering::Relaxed)).sum();
@@ -141,7 +150,8 @@ fn hand_over(serving: &Serving, graceful: &GracefulShutdown, stream: TcpStream, 
             let patience = if keep_alive { serving.patience } else { short(serving.patience) };
             let metrics = serving.metrics.clone();
             let caller = Caller { peer, router: router.clone(), patience, keep_alive, metrics };
-            drop(lane.runtime.spawn(connection(stream, caller, graceful.watcher(), open)));
+            let secured = serving.tls.clone().zip(Some(stop.clone()));
+            drop(lane.runtime.spawn(connection(stream, secured, caller, graceful.watcher(), open)));
         }
         Err(error) => tracing::warn!(%error, "a connection was not handed over"),
     }
@@ -161,10 +171,28 @@ struct Caller {
     metrics: Arc<Metrics>,
 }
 
-async fn connection(stream: std::net::TcpStream, caller: Caller, watcher: Watcher, _open: Open) {
-    match TcpStream::from_std(stream) {
-        Ok(stream) => speak(stream, caller, watcher).await,
-        Err(error) => tracing::warn!(%error, "a connection was not taken over"),
+async fn connection(
+    stream: std::net::TcpStream,
+    secured: Option<(Arc<Tls>, CancellationToken)>,
+    caller: Caller,
+    watcher: Watcher,
+    _open: Open,
+) {
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "a connection was not taken over"),
+    };
+    let Some((tls, stop)) = secured else { return speak(stream, caller, watcher).await };
+    let peer = caller.peer;
+    let shaking = tokio::time::timeout(caller.patience.head, tls.acceptor().accept(stream));
+    let shaken = tokio::select! {
+        shaken = shaking => shaken,
+        () = stop.cancelled() => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => speak(stream, caller, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, %peer, "a TLS handshake failed"),
+        Err(_) => caller.metrics.limited("slow_handshake"),
     }
 }
 

@@ -39,6 +39,12 @@ pub enum Fault {
     /// The listener has as many connections as it may.
     #[error("too many connections")]
     Overloaded,
+    /// There is more work than can be done in time.
+    #[error("too much work")]
+    Overload {
+        /// Until trying again makes sense.
+        retry_after: Duration,
+    },
     /// The caller has used up its tokens.
     #[error("too many requests from this address")]
     RateLimited {

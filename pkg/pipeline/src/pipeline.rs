@@ -373,7 +373,11 @@ fn outcome(fault: &Fault) -> Outcome {
         | Fault::UnknownRecord
         | Fault::UnknownUrl
         | Fault::WrongMethod => Outcome::Invalid,
-        Fault::RateLimited { .. } | Fault::Unauthenticated | Fault::NotCached | Fault::Overloaded => Outcome::Denied,
+        Fault::RateLimited { .. }
+        | Fault::Unauthenticated
+        | Fault::NotCached
+        | Fault::Overloaded
+        | Fault::Overload { .. } => Outcome::Denied,
         Fault::ClientGone | Fault::RequestTimeout { .. } => Outcome::ClientAbort,
         Fault::Upstream { error, .. } if is_timeout(error) => Outcome::Timeout,
         Fault::Upstream { .. } | Fault::ProviderRefused { .. } => Outcome::UpstreamError,
@@ -386,6 +390,7 @@ fn reason(fault: &Fault) -> &'static str {
         Fault::RateLimited { .. } => "ip_rate",
         Fault::Unauthenticated => "unauthenticated",
         Fault::Overloaded => "connections",
+        Fault::Overload { .. } => "overload",
         _ => "other",
     }
 }

@@ -149,6 +149,21 @@ impl TreeMetrics {
     }
 }
 
+/// What is open at the moment.
+struct EdgeMetrics {
+    connections: Gauge,
+    inflight: Gauge,
+}
+
+impl EdgeMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let (connections, inflight) = (Gauge::default(), Gauge::default());
+        registry.register("connections", "Connections of callers and operators that are open", connections.clone());
+        registry.register("inflight", "Requests being served, to the ends of their answers", inflight.clone());
+        Self { connections, inflight }
+    }
+}
+
 /// All metrics of the process.
 pub struct Metrics {
     registry: Registry,
@@ -173,7 +188,7 @@ pub struct Metrics {
     trust: Family<TrustLabels, Gauge>,
     labels: Family<FindingLabels, Counter>,
     panics: Counter,
-    connections: Gauge,
+    edge: EdgeMetrics,
 }
 
 impl Default for Metrics {
@@ -237,8 +252,7 @@ impl Metrics {
         registry.register("semantic_labels", "Semantic decisions that were checked", labels.clone());
         let panics = Counter::default();
         registry.register("panics", "Requests that ended in a panic", panics.clone());
-        let connections = Gauge::default();
-        registry.register("connections", "Connections of callers and operators that are open", connections.clone());
+        let edge = EdgeMetrics::register(&mut registry);
         Self {
             registry,
             requests,
@@ -262,7 +276,7 @@ impl Metrics {
             trust,
             labels,
             panics,
-            connections,
+            edge,
         }
     }
 
@@ -296,7 +310,12 @@ impl Metrics {
 
     /// The open connections.
     pub const fn connections(&self) -> &Gauge {
-        &self.connections
+        &self.edge.connections
+    }
+
+    /// The requests being served.
+    pub const fn inflight(&self) -> &Gauge {
+        &self.edge.inflight
     }
 
     /// Counts a refusal by a limit.

@@ -10,7 +10,7 @@ use signet_config::{
     AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, SlowCallers,
     StoreLocation,
 };
-use signet_http::Patience;
+use signet_http::{LoadLimits, Patience};
 use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{BreakGlassKey, Gateway, Signer};
 use signet_minilm::{MiniLm, Rescoring, source};
@@ -84,6 +84,11 @@ pub(crate) const fn patience(config: &Config) -> Patience {
 /// A board for all fleets of the process.
 pub(crate) fn board() -> Arc<Board> {
     Arc::new(Board::new(Arc::new(SystemClock::new())))
+}
+
+/// How much work both listeners take on.
+pub(crate) const fn load_limits(config: &Config) -> LoadLimits {
+    LoadLimits { max_inflight: config.server.max_inflight, max_lag: config.server.max_lag }
 }
 
 /// Providers and routes, and the providers once more for the care of their connections.

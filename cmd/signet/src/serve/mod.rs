@@ -1,6 +1,7 @@
 //! `signet serve`: load, build, run, drain.
 
 pub(crate) mod build;
+mod certificate;
 mod files;
 mod folder;
 mod index;

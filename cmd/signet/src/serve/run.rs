@@ -5,6 +5,7 @@
 //! shipped. Each step has a signal of its own: a shipper that stopped with the listeners would miss the last records.
 
 use super::build::{self, Built, Common};
+use super::certificate::Certificate;
 use super::keys::KeyFile;
 use super::lanes::Lanes;
 use super::tree::{self, Tree};
@@ -12,7 +13,7 @@ use super::{Stop, files, folder, index, keys, log, rest, ring};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Keyring};
 use signet_config::{Config, LineageMode, OnFull};
-use signet_http::{AdminConfig, App, Health, Lane, Room, Serving, admin_router, crowded_router, router};
+use signet_http::{AdminConfig, App, Health, Lane, Load, Room, Serving, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
@@ -61,6 +62,7 @@ struct Process {
     redis: Option<Arc<RedisExactStore>>,
     index: Option<Arc<PgVectorIndex>>,
     rescoring: Option<Arc<Rescoring>>,
+    certificate: Option<Certificate>,
     services: Handle,
     lanes: Vec<Handle>,
     /// Ends the listeners.
@@ -80,6 +82,7 @@ struct Bound {
 pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
     build::fleet(&config, build::board()).map_err(Stop::config)?;
     build::break_glass_key(&config).map_err(Stop::config)?;
+    let certificate = Certificate::of(&config).map_err(Stop::config)?;
     let rescoring = build::rescoring(&config, config.semantic.rescore_deadline).map_err(Stop::config)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -88,7 +91,7 @@ pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
     let services = runtime("services", 1)?;
     let lanes = Lanes::start()?;
     let front = Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    let process = open(config, accept_gap, rescoring, services.handle().clone(), lanes.handles())?;
+    let process = open(config, accept_gap, (rescoring, certificate), services.handle().clone(), lanes.handles())?;
     let stop = process.stop.clone();
     let outcome = front.block_on(process.run());
     stop.cancel();
@@ -105,7 +108,7 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
 fn open(
     config: Config,
     accept_gap: bool,
-    rescoring: Option<Arc<Rescoring>>,
+    (rescoring, certificate): (Option<Arc<Rescoring>>, Option<Certificate>),
     services: Handle,
     lanes: Vec<Handle>,
 ) -> Result<Process, Stop> {
@@ -167,6 +170,7 @@ fn open(
         redis,
         index,
         rescoring,
+        certificate,
         services,
         lanes,
         close,
@@ -177,7 +181,14 @@ fn open(
 impl Process {
     async fn run(self) -> Result<(), Stop> {
         let apps: Vec<Arc<App>> = self.lanes.iter().map(|_| self.app()).collect();
+        for (app, lane) in apps.iter().zip(&self.lanes) {
+            let (load, stop) = (app.load.clone(), self.stop.clone());
+            lane.spawn(async move { stop.run_until_cancelled(load.watch()).await });
+        }
         let Bound { public, private, serving } = self.listen(&apps)?;
+        if let Some(certificate) = self.certificate.clone() {
+            self.services.spawn(certificate.watch(self.health.clone(), self.stop.clone()));
+        }
         folder::publish(&self.config.data_dir, public, private)?;
         let migrated = CancellationToken::new();
         let migrating = self.services.spawn(migrate(self.stores.clone(), self.health.clone(), migrated.clone()));
@@ -215,6 +226,7 @@ impl Process {
             metrics: self.common.metrics.clone(),
             clock: self.common.clock.clone(),
             max_body_bytes: self.config.server.max_body_bytes as u64,
+            load: Arc::new(Load::new(build::load_limits(&self.config), self.common.metrics.clone())),
             patience: build::patience(&self.config),
         })
     }
@@ -237,13 +249,14 @@ impl Process {
         let lanes = self.lanes.iter().zip(apps).map(|(lane, app)| Lane::new(lane.clone(), router(app.clone())));
         let most = files::room_for(self.config.server.max_connections);
         let room = Room::new(most, crowded_router(apps[0].clone()));
-        let serving = |lanes, room| {
+        let serving = |lanes, room, tls| {
             let (patience, metrics) = (build::patience(&self.config), self.common.metrics.clone());
-            Serving { lanes, room, patience, metrics }
+            Serving { lanes, room, tls, patience, metrics }
         };
-        let public = signet_http::serve(public, serving(lanes.collect(), Some(room)), self.close.clone(), grace);
+        let tls = self.certificate.as_ref().map(|certificate| certificate.tls.clone());
+        let public = signet_http::serve(public, serving(lanes.collect(), Some(room), tls), self.close.clone(), grace);
         let lane = Lane::new(self.services.clone(), admin_router(apps[0].clone(), admin));
-        let private = signet_http::serve(private, serving(vec![lane], None), self.close.clone(), grace);
+        let private = signet_http::serve(private, serving(vec![lane], None, None), self.close.clone(), grace);
         let serving = vec![tokio::spawn(public), tokio::spawn(private)];
         Ok(Bound { public: public_at, private: private_at, serving })
     }

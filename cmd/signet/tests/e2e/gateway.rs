@@ -85,6 +85,8 @@ impl Setup {
             .set("server.listen", "127.0.0.1:0")
             .set("admin.listen", "127.0.0.1:0")
             .set("limits.ip_rps", "0")
+            // The machine of the tests may be busy with others.
+            .set("server.max_lag_ms", "0")
             // No hit is drawn to be checked, except where a test is about that.
             .set("semantic.sample_share", "0")
             .set("provider.0.name", "mock")

@@ -47,5 +47,6 @@ mod stack;
 mod stale;
 mod streams;
 mod strict;
+mod tls;
 mod tree;
 mod trust;

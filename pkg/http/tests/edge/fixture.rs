@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
-use signet_http::{App, ErrorFaces, Lane, Patience, Serving};
+use signet_http::{App, ErrorFaces, Lane, Load, LoadLimits, Patience, Serving, Tls};
 use signet_lineage::{
     CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
 };
@@ -132,7 +132,12 @@ pub(crate) struct Edge {
 impl Edge {
     /// A gateway that serves.
     pub(crate) fn new() -> Self {
-        let edge = Self::starting();
+        Self::within(LoadLimits { max_inflight: 0, max_lag: Duration::ZERO })
+    }
+
+    /// One that takes on no more than so much.
+    pub(crate) fn within(limits: LoadLimits) -> Self {
+        let edge = Self::limited(limits);
         let pipeline = pipeline(&edge.app, edge.log.clone(), &edge.mock);
         assert!(edge.app.pipeline.set(Arc::new(pipeline)).is_ok());
         edge
@@ -140,16 +145,22 @@ impl Edge {
 
     /// A gateway that has no tenant secret yet.
     pub(crate) fn starting() -> Self {
+        Self::limited(LoadLimits { max_inflight: 0, max_lag: Duration::ZERO })
+    }
+
+    fn limited(limits: LoadLimits) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let log = Arc::new(MemoryLog::new(LogId::generate(clock.now_ms()), 1 << 24));
+        let metrics = Arc::new(Metrics::new());
         let app = Arc::new(App {
             pipeline: OnceLock::new(),
             tree: None,
             public_tree: false,
             health: Arc::default(),
-            metrics: Arc::new(Metrics::new()),
+            metrics: metrics.clone(),
             clock,
             max_body_bytes: 1 << 20,
+            load: Arc::new(Load::new(limits, metrics)),
             patience: PATIENCE,
         });
         let behaviour = Behaviour { chunks: Some(6), chunk_ms: Some(20), ..Behaviour::default() };
@@ -159,10 +170,15 @@ impl Edge {
 
     /// The same gateway on a socket.
     pub(crate) fn listen(&self, patience: Patience) -> SocketAddr {
+        self.listen_on(&Handle::current(), patience, None)
+    }
+
+    /// The same, with the lane's own runtime, and over TLS.
+    pub(crate) fn listen_on(&self, lane: &Handle, patience: Patience, tls: Option<Arc<Tls>>) -> SocketAddr {
         let listener = signet_http::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let lanes = vec![Lane::new(Handle::current(), self.router.clone())];
-        let serving = Serving { lanes, room: None, patience, metrics: self.app.metrics.clone() };
+        let lanes = vec![Lane::new(lane.clone(), self.router.clone())];
+        let serving = Serving { lanes, room: None, tls, patience, metrics: self.app.metrics.clone() };
         tokio::spawn(signet_http::serve(listener, serving, CancellationToken::new(), Duration::ZERO));
         address
     }

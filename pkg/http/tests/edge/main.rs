@@ -2,6 +2,8 @@
 
 mod bodies;
 mod fixture;
+mod overload;
 mod panics;
 mod readiness;
 mod slow;
+mod tls;

@@ -10,12 +10,11 @@ use tokio::net::{TcpSocket, TcpStream};
 
 const SOON: Duration = Duration::from_millis(100);
 
-async fn connect(to: SocketAddr) -> TcpStream {
+pub(crate) async fn connect(to: SocketAddr) -> TcpStream {
     TcpStream::connect(to).await.expect("the gateway listens")
 }
 
-fn chat(stream: bool) -> String {
-    let body = ask("m", stream);
+pub(crate) fn chat(body: &str) -> String {
     let length = body.len();
     format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -23,7 +22,7 @@ fn chat(stream: bool) -> String {
 }
 
 /// What still comes until the other side hangs up, in whatever way.
-async fn until_the_end(caller: &mut TcpStream) -> String {
+pub(crate) async fn until_the_end(caller: &mut TcpStream) -> String {
     let mut seen = Vec::new();
     let reading = async {
         let mut piece = [0; 4096];
@@ -35,7 +34,7 @@ async fn until_the_end(caller: &mut TcpStream) -> String {
     String::from_utf8(seen).expect("text")
 }
 
-async fn eventually(what: &str, fits: impl Fn() -> bool) {
+pub(crate) async fn eventually(what: &str, fits: impl Fn() -> bool) {
     let started = Instant::now();
     while !fits() {
         assert!(started.elapsed() < Duration::from_secs(30), "{what}");
@@ -43,7 +42,7 @@ async fn eventually(what: &str, fits: impl Fn() -> bool) {
     }
 }
 
-fn limited(edge: &Edge, dimension: &str) -> Option<u64> {
+pub(crate) fn limited(edge: &Edge, dimension: &str) -> Option<u64> {
     let name = format!("signet_limited_total{{dimension=\"{dimension}\"}} ");
     edge.app.metrics.encode().lines().find_map(|line| line.strip_prefix(&name)?.parse().ok())
 }
@@ -72,7 +71,7 @@ async fn a_connection_at_rest_ends_in_its_time_and_an_answer_that_is_slow_to_com
     edge.mock.script([Behaviour { latency_ms: Some(500), ..Behaviour::default() }]);
     let address = edge.listen(Patience { idle: SOON, head: SOON, write: SOON, body: SOON, ..PATIENCE });
     let mut caller = connect(address).await;
-    caller.write_all(chat(false).as_bytes()).await.expect("it reads");
+    caller.write_all(chat(&ask("m", false)).as_bytes()).await.expect("it reads");
     let answer = until_the_end(&mut caller).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with('}'), "{answer}");
     assert_eq!(until_the_end(&mut connect(address).await).await, "");
@@ -109,7 +108,7 @@ async fn a_stream_that_nobody_reads_ends_as_an_abort_with_a_record() {
     let caller = TcpSocket::new_v4().expect("a socket");
     caller.set_recv_buffer_size(4096).expect("a small buffer");
     let mut caller = caller.connect(address).await.expect("the gateway listens");
-    caller.write_all(chat(true).as_bytes()).await.expect("it reads");
+    caller.write_all(chat(&ask("m", true)).as_bytes()).await.expect("it reads");
     eventually("a record", || !edge.records().is_empty()).await;
     assert_eq!(edge.records()[0]["response"]["outcome"], "client_abort");
     assert_eq!(limited(&edge, "slow_reader"), Some(1));
@@ -121,7 +120,7 @@ async fn a_stream_that_nobody_reads_ends_as_an_abort_with_a_record() {
 async fn after_a_thousand_aborted_connections_none_is_open() {
     let edge = Edge::new();
     let address = edge.listen(PATIENCE);
-    let whole = chat(true);
+    let whole = chat(&ask("m", true));
     let (head, _) = whole.split_once("\r\n\r\n").expect("a request has a head");
     let parts = ["", "POST /v1/ch", &whole[..head.len() + 20], &whole];
     for batch in 0..10 {
