@@ -14,8 +14,10 @@ mod fold;
 mod form;
 mod kept;
 pub mod kinds;
+pub mod messages;
 pub mod pivot;
 mod request;
+mod template;
 mod translate;
 
 pub use api::Api;
