@@ -278,6 +278,9 @@ impl<'d> RawStr<'d> {
     /// The empty text.
     pub const EMPTY: Self = Self("");
 
+    /// An object without members.
+    pub const NO_ARGUMENTS: Self = Self("{}");
+
     /// Takes what stands between the quotes of one JSON string, if it is that: UTF-8, no bare quote or control character,
     /// known escapes. A lone surrogate escape passes, since a stream may cut a pair in two.
     pub fn between_quotes(bytes: &'d [u8]) -> Option<Self> {

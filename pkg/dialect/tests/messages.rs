@@ -418,6 +418,8 @@ fn blocks() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_message_is_the_same_in_both_forms(blocks in proptest::collection::vec(blocks(), 1..6), extra in any::<bool>()) {
         let mut value = message();

@@ -83,9 +83,19 @@ impl MessageFold {
         if get(&message, "stop_reason").and_then(Json::as_str).is_none_or(str::is_empty) {
             return Err(Incomplete::Cut);
         }
-        let blocks = self.blocks.into_values().map(Block::finish).collect::<Result<_, _>>()?;
-        set(&mut message, "content", Json::Array(blocks))?;
-        Message::from_members(&message, self.unread).map_err(|_| Incomplete::Malformed)
+        message.retain(|field| field.key != "content");
+        let mut text = b"{".to_vec();
+        for field in &message {
+            field.write(&mut text);
+            text.push(b',');
+        }
+        text.extend_from_slice(b"\"content\":[");
+        for (i, block) in self.blocks.into_values().enumerate() {
+            text.extend_from_slice(if i > 0 { b"," } else { b"" });
+            block.write(&mut text)?;
+        }
+        text.extend_from_slice(b"]}");
+        Message::from_text(text, self.unread).map_err(|_| Incomplete::Malformed)
     }
 
     fn event(&mut self, data: &[u8], mut event: Members<'_>) -> Result<(), Incomplete> {
@@ -198,9 +208,11 @@ impl Block {
         get(&self.fields, "type").and_then(Json::as_str).unwrap_or_default()
     }
 
-    fn finish(mut self) -> Result<Json<'static>, Incomplete> {
+    /// Appends the block. Its input stays as it was written, so that a replay has the very text that was streamed.
+    fn write(mut self, out: &mut Vec<u8>) -> Result<(), Incomplete> {
         let added = unescaped(&self.added)?;
         let seal = unescaped(&self.seal)?;
+        let mut input = None;
         match self.kind() {
             "text" => self.append("text", &added)?,
             "thinking" => {
@@ -209,11 +221,22 @@ impl Block {
             }
             _ if added.trim().is_empty() => {}
             _ => {
-                let input = Json::parse(added.as_bytes()).map_err(|_| Incomplete::Malformed)?;
-                set(&mut self.fields, "input", input.into_owned())?;
+                Json::parse(added.as_bytes()).map_err(|_| Incomplete::Malformed)?;
+                self.fields.retain(|field| field.key != "input");
+                input = Some(added);
             }
         }
-        Ok(Json::Object(self.fields))
+        out.push(b'{');
+        for (i, field) in self.fields.iter().enumerate() {
+            out.extend_from_slice(if i > 0 { b"," } else { b"" });
+            field.write(out);
+        }
+        if let Some(input) = input {
+            out.extend_from_slice(if self.fields.is_empty() { b"\"input\":" } else { b",\"input\":" });
+            out.extend_from_slice(input.trim().as_bytes());
+        }
+        out.push(b'}');
+        Ok(())
     }
 
     fn append(&mut self, key: &str, added: &str) -> Result<(), Incomplete> {

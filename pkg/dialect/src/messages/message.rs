@@ -40,14 +40,22 @@ impl Message {
             return Err(NotStorable::Failure);
         }
         members.retain(|member| member.key != "id");
-        let text = text_of(&members, |member, out| out.extend_from_slice(&body[member.span.clone()]));
+        let mut text = Vec::with_capacity(body.len());
+        for member in &members {
+            text.push(if text.is_empty() { b'{' } else { b',' });
+            write_str(&member.key, &mut text);
+            text.push(b':');
+            text.extend_from_slice(&body[member.span.clone()]);
+        }
+        text.push(b'}');
         Self::read(text, &members)
     }
 
-    /// The message with these fields. `unread` says that its events held something that is in none of them.
-    pub(super) fn from_members(members: &[Member<'_>], unread: bool) -> Result<Self, NotStorable> {
-        let text = text_of(members, |member, out| member.value.write(out));
-        let mut message = Self::read(text, members)?;
+    /// The message with this text. `unread` says that its events held something that is not in it.
+    pub(super) fn from_text(text: Vec<u8>, unread: bool) -> Result<Self, NotStorable> {
+        let tree = Json::parse(&text).map_err(|_| NotStorable::Shape("not JSON"))?.into_owned();
+        let Json::Object(members) = tree else { return Err(NotStorable::Shape("not an object")) };
+        let mut message = Self::read(text, &members)?;
         if unread {
             message.exact = Err("an unknown event");
             message.semantic = message.exact;
@@ -137,7 +145,7 @@ impl Message {
 
     /// The whole event stream, `message_stop` included.
     pub fn to_sse(&self, id: &str) -> Bytes {
-        render::stream(&self.tree(), id)
+        render::stream(&self.text, id)
     }
 
     /// The stored form: a version byte and the text.
@@ -189,19 +197,6 @@ pub(crate) fn usage_of(usage: &Json<'_>) -> Option<Usage> {
     let thinking = usage.get("output_tokens_details").and_then(|details| details.get("thinking_tokens"));
     let reasoning = thinking.and_then(Json::as_u64).unwrap_or(0);
     Some(Usage { input, output: count("output_tokens"), cached_input: cached, reasoning })
-}
-
-/// An object with these members, whose values `write` appends.
-fn text_of(members: &[Member<'_>], write: impl Fn(&Member<'_>, &mut Vec<u8>)) -> Vec<u8> {
-    let mut text = Vec::new();
-    for member in members {
-        text.push(if text.is_empty() { b'{' } else { b',' });
-        write_str(&member.key, &mut text);
-        text.push(b':');
-        write(member, &mut text);
-    }
-    text.push(b'}');
-    text
 }
 
 fn kind<'b>(block: &'b Json<'_>) -> &'b str {

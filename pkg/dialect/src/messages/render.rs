@@ -21,12 +21,14 @@ const COUNTED: [&str; 6] = [
     "server_tool_use",
 ];
 
-pub(super) fn stream(message: &Json<'_>, id: &str) -> Bytes {
+/// The stream of the message with this text.
+pub(super) fn stream(text: &[u8], id: &str) -> Bytes {
+    let message = Json::parse(text).expect("the text was written from a parsed message");
     let fields = message.as_object().expect("a message is an object");
     let mut out = Vec::with_capacity(4096);
     start(fields, id, &mut out);
     for (index, block) in get(fields, "content").and_then(Json::as_array).unwrap_or_default().iter().enumerate() {
-        Block { index, out: &mut out }.write(block.as_object().unwrap_or_default());
+        Block { index, text, out: &mut out }.write(block.as_object().unwrap_or_default());
     }
     end(fields, &mut out);
     out.extend_from_slice(STOP);
@@ -67,6 +69,8 @@ fn write_object<'a>(members: impl Iterator<Item = Member<'a>>, out: &mut Vec<u8>
 
 struct Block<'o> {
     index: usize,
+    /// The message's text.
+    text: &'o [u8],
     out: &'o mut Vec<u8>,
 }
 
@@ -85,10 +89,11 @@ impl Block<'_> {
                 }
             }
             Some("tool_use") => {
-                let mut input = Vec::new();
-                get(fields, "input").unwrap_or(&Json::Null).write(&mut input);
-                let input = String::from_utf8(input).expect("JSON is written in UTF-8");
-                self.deltas("input_json_delta", "partial_json", if input == "{}" { "" } else { &input });
+                // As it was written, so that every serving has the same text.
+                let input =
+                    fields.iter().find(|field| field.key == "input").map(|field| &self.text[field.span.clone()]);
+                let input = std::str::from_utf8(input.unwrap_or_default()).expect("JSON is UTF-8");
+                self.deltas("input_json_delta", "partial_json", if input == "{}" { "" } else { input });
             }
             _ => {}
         }

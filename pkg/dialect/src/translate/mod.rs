@@ -4,10 +4,13 @@
 //! reader of one and a writer of the other. Whole answers go through the same event translators as streams, so that both
 //! forms of an answer say the same by construction.
 
-#[expect(dead_code, reason = "readers follow")]
+pub(crate) mod chat;
+pub(crate) mod error;
 mod fields;
-#[expect(dead_code, reason = "readers follow")]
+pub(crate) mod messages;
+pub(crate) mod object;
 mod rules;
+mod whole;
 
 use crate::Api;
 use crate::pivot::Delta;
@@ -15,7 +18,9 @@ use bytes::{Bytes, BytesMut};
 use signet_openai::BadRequest;
 use signet_openai::sse::Event;
 
+pub use error::translate_error;
 pub use rules::{Fate, RULES, Rule};
+pub use whole::translate_whole;
 
 /// Values for what one API requires and another leaves open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,7 +91,6 @@ pub(crate) struct Pair<R, W> {
 }
 
 impl<R: ReadEvents + 'static, W: WriteEvents + 'static> Pair<R, W> {
-    #[expect(dead_code, reason = "pairs follow")]
     pub(crate) fn boxed(reader: R, writer: W) -> Box<dyn Translate> {
         Box::new(Self { reader, writer })
     }
@@ -110,30 +114,21 @@ impl<R: ReadEvents, W: WriteEvents> Translate for Pair<R, W> {
 /// # Errors
 /// Not a request of `from`, or it cannot be said in `to`: HTTP 400.
 pub fn translate_request(from: Api, to: Api, body: &Bytes, defaults: &Defaults) -> Result<Bytes, BadRequest> {
-    let _ = (body, defaults);
-    Err(no_pair(from, to))
+    match (from, to) {
+        (Api::Chat, Api::Messages) => messages::write(&chat::read(body)?, *defaults),
+        (Api::Messages, Api::Chat) => chat::write(&messages::read(body)?),
+        _ => Err(no_pair(from, to)),
+    }
 }
 
 /// The translator of event streams of API `from` for a caller who speaks `to`; none where they are the same, or where
 /// [`translate_request`] refuses the pair.
 pub fn translate_stream(from: Api, to: Api, wanted: Wanted) -> Option<Box<dyn Translate>> {
-    let _ = (from, to, wanted);
-    None
-}
-
-/// A whole answer of API `from` for a caller who speaks `to`.
-///
-/// # Errors
-/// It is no answer of `from`, or cannot be said in `to`: HTTP 502.
-pub fn translate_whole(from: Api, to: Api, wanted: Wanted, body: &Bytes) -> Result<Bytes, Untranslatable> {
-    let _ = (from, to, wanted, body);
-    Err(Untranslatable("there is no translation between these APIs"))
-}
-
-/// A provider's error of API `from` for a caller who speaks `to`: its status and its body.
-pub fn translate_error(from: Api, to: Api, status: u16, body: &[u8]) -> (u16, Bytes) {
-    let _ = (from, to);
-    (status, Bytes::copy_from_slice(body))
+    match (from, to) {
+        (Api::Messages, Api::Chat) => Some(Pair::boxed(messages::Reader::default(), chat::Writer::new(wanted))),
+        (Api::Chat, Api::Messages) => Some(Pair::boxed(chat::Reader::default(), messages::Writer::default())),
+        _ => None,
+    }
 }
 
 /// There is no translation of requests of `from` into `to`.
