@@ -4,6 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use signet_dialect::messages::{Classifier, CountTokensRequest, Message, MessageFold, MessagesRequest, STOP, splitter};
+use signet_dialect::{Api, Fold, Form, Kept, Request};
 use signet_openai::sse::{Classify, Decoder, Kind};
 use signet_openai::{Incomplete, LastTurn, Layer, NotStorable};
 
@@ -452,5 +453,47 @@ proptest! {
             fold.push(piece.as_bytes());
         }
         let _ = fold.finish();
+    }
+}
+
+#[test]
+fn whoever_serves_any_api_serves_messages_too() {
+    let request = Request::parse(Api::Messages, &bytes(&ask())).expect("a request");
+    assert_eq!((request.api(), request.model(), request.stream()), (Api::Messages, "claude-sonnet-4-5", true));
+    assert!(request.include_usage() && request.with(Some("b"), true) == request.with(Some("b"), false));
+    let mut fold = Fold::new(request.form(), 1 << 20).expect("it has streams");
+    fold.push(Bytes::from_static(STREAM.as_bytes()));
+    while fold.next_run().expect("short events").is_some() {}
+    assert!(fold.all_finished() && !fold.failed());
+    let kept = fold.take_answer().expect("a whole answer");
+    let again = Kept::decode(kept.kind(), &kept.encode()).expect("what was encoded");
+    assert_eq!((again.kind(), again.digest(), again.model()), (2, kept.digest(), Some("claude-x")));
+    assert_eq!(again.finish(), Some("tool_use"));
+    let json = again.to_json("7", 0);
+    assert!(json.starts_with(b"{\"id\":\"msg_7\""));
+    let reading = request.form().read(&json);
+    assert_eq!((reading.digest, reading.semantic), (kept.digest(), false));
+    assert!(reading.kept.is_some() && reading.usage == kept.usage());
+}
+
+#[test]
+fn a_failure_inside_a_messages_stream_is_kept_by_nobody() {
+    let mut fold = Fold::new(Form { api: Api::Messages, parts: 1 }, 1 << 20).expect("it has streams");
+    let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"x\"}}\n\n";
+    fold.push(Bytes::from(STREAM.split_inclusive("\n\n").take(4).collect::<String>() + error));
+    while fold.next_run().expect("short events").is_some() {}
+    assert!(fold.failed() && fold.take_answer().is_none());
+    assert_eq!(fold.usage().map(|usage| usage.input), Some(9));
+}
+
+#[test]
+fn a_count_of_tokens_is_kept_as_it_is() {
+    let request = Request::parse(Api::CountTokens, &bytes(&ask())).expect("a request");
+    assert_eq!((request.stream(), request.semantic_candidate()), (false, Err("operation")));
+    let body = b"{ \"input_tokens\": 12 }";
+    let kept = request.form().read(body).kept.expect("a count");
+    assert_eq!(&kept.to_json("7", 0)[..], body);
+    for other in [&b"{}"[..], b"{\"input_tokens\":\"a\"}", b"no"] {
+        assert!(request.form().read(other).kept.is_none());
     }
 }

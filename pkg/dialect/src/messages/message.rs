@@ -188,6 +188,11 @@ impl fmt::Debug for Message {
     }
 }
 
+/// Whether a body is an answer to a request to count tokens.
+pub(crate) fn is_count(body: &[u8]) -> bool {
+    Json::parse(body).is_ok_and(|body| body.get("input_tokens").and_then(Json::as_u64).is_some())
+}
+
 /// Reads a `usage` object. Its `input_tokens` are what no cache knew, so that the whole input is the sum of three.
 pub(crate) fn usage_of(usage: &Json<'_>) -> Option<Usage> {
     usage.as_object()?;

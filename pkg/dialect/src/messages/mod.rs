@@ -11,5 +11,5 @@ mod request;
 pub use classify::{Classifier, STOP, splitter};
 pub use fold::MessageFold;
 pub use message::Message;
-pub(crate) use message::usage_of;
+pub(crate) use message::{is_count, usage_of};
 pub use request::{CountTokensRequest, MessagesRequest};
