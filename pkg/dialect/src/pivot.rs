@@ -284,16 +284,15 @@ impl<'d> RawStr<'d> {
     /// Takes what stands between the quotes of one JSON string, if it is that: UTF-8, no bare quote or control character,
     /// known escapes. A lone surrogate escape passes, since a stream may cut a pair in two.
     pub fn between_quotes(bytes: &'d [u8]) -> Option<Self> {
-        let mut rest = bytes;
-        while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\\' | b'"' | 0..=0x1F)) {
-            let escape = rest[at..].strip_prefix(b"\\")?;
-            rest = match escape.first()? {
-                b'u' if escape.get(1..5)?.iter().all(u8::is_ascii_hexdigit) => &escape[5..],
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => &escape[1..],
-                _ => return None,
-            };
-        }
-        std::str::from_utf8(bytes).ok().map(Self)
+        let (end, quote) = end_of(bytes)?;
+        if quote { None } else { std::str::from_utf8(&bytes[..end]).ok().map(Self) }
+    }
+
+    /// Takes what stands before the next bare quote, under the same conditions, and gives what is behind it.
+    pub fn before_quote(bytes: &'d [u8]) -> Option<(Self, &'d [u8])> {
+        let (end, quote) = end_of(bytes)?;
+        let text = std::str::from_utf8(&bytes[..end]).ok().filter(|_| quote)?;
+        Some((Self(text), &bytes[end + 1..]))
     }
 
     /// The escaped text.
@@ -322,6 +321,22 @@ impl<'d> RawStr<'d> {
         out.remove(start);
         out.pop();
     }
+}
+
+/// Where a JSON string's text ends, and whether a quote ends it; none if it holds what a string must not.
+fn end_of(bytes: &[u8]) -> Option<(usize, bool)> {
+    let mut from = 0;
+    while let Some(at) = bytes[from..].iter().position(|byte| matches!(byte, b'\\' | b'"' | 0..=0x1F)) {
+        let escape = &bytes[from + at..];
+        from += at
+            + match escape {
+                [b'"', ..] => return Some((from + at, true)),
+                [b'\\', b'u', digits @ ..] if digits.get(..4)?.iter().all(u8::is_ascii_hexdigit) => 6,
+                [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+                _ => return None,
+            };
+    }
+    Some((bytes.len(), false))
 }
 
 /// What an event of a stream, or a part of one, says.

@@ -305,6 +305,25 @@ fn reasoning_that_a_server_says_twice_is_said_once() {
 }
 
 #[test]
+fn padding_says_nothing_wherever_it_stands() {
+    let plain = chunks(&[r#"{"content":"a"}"#, r#"{"content":"b\"c"}"#, r#"{"content":"d"}"#], "\"stop\"");
+    let expected = stream(Api::Chat, Api::Messages, WANTED, &[plain.as_bytes()]).expect("a stream");
+    let count = std::cell::Cell::new(0);
+    let pad = || {
+        count.set(count.get() + 1);
+        format!("\"obfuscation\":\"{}\"", "p\\\"".repeat(count.get()))
+    };
+    let behind: String =
+        plain.split_inclusive("\n\n").map(|event| event.replace("}]}\n", &format!("}}],{}}}\n", pad()))).collect();
+    let before: String =
+        plain.split_inclusive("\n\n").map(|event| event.replace("{\"id\"", &format!("{{{},\"id\"", pad()))).collect();
+    for padded in [behind, before] {
+        assert_eq!(padded.matches("obfuscation").count(), 4);
+        assert_eq!(stream(Api::Chat, Api::Messages, WANTED, &[padded.as_bytes()]).expect("a stream"), expected);
+    }
+}
+
+#[test]
 fn half_a_character_passes_with_its_other_half() {
     let deltas = [r#"{"content":"a"}"#, r#"{"content":"\ud83d"}"#, r#"{"content":"\ude00"}"#];
     let said = stream(Api::Chat, Api::Messages, WANTED, &[chunks(&deltas, "\"stop\"").as_bytes()]).expect("a stream");

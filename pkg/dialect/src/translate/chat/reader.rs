@@ -265,7 +265,12 @@ impl Reader {
             _ => false,
         });
         let text = fields.iter().find(|field| field.key == key)?;
-        alone.then(|| Template::of(data, &text.span, (at, growing)))?
+        let padding = chunk.iter().find(|field| field.key == "obfuscation" && field.value.as_str().is_some());
+        match padding.filter(|padding| padding.span.start > text.span.end) {
+            _ if !alone => None,
+            Some(padding) => Template::padded(data, &text.span, &padding.span, (at, growing)),
+            None => Template::of(data, &text.span, (at, growing)),
+        }
     }
 }
 
