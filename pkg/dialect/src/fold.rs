@@ -1,5 +1,6 @@
 //! A provider's event stream, cut between events and read as it passes.
 
+use crate::messages::{Classifier, MessageFold};
 use crate::{Api, Form, Kept, Usage};
 use bytes::Bytes;
 use signet_openai::Accumulator;
@@ -23,24 +24,29 @@ pub struct Fold {
 pub enum Events {
     /// Chat chunks.
     Chat(ChatEvents),
+    /// Messages events.
+    Messages(Classifier),
 }
 
 /// An answer that is being put together.
 #[derive(Debug)]
 enum Parts {
     Chat(Accumulator),
+    Messages(MessageFold),
 }
 
 impl Classify for Events {
     fn classify(&mut self, raw: &[u8]) -> Option<Kind> {
         match self {
             Self::Chat(events) => events.classify(raw),
+            Self::Messages(events) => events.classify(raw),
         }
     }
 
     fn all_finished(&self) -> bool {
         match self {
             Self::Chat(events) => events.all_finished(),
+            Self::Messages(events) => events.all_finished(),
         }
     }
 }
@@ -49,18 +55,21 @@ impl Parts {
     fn push(&mut self, data: &[u8]) {
         match self {
             Self::Chat(chunks) => chunks.push(data),
+            Self::Messages(events) => events.push(data),
         }
     }
 
     fn usage(&self) -> Option<Usage> {
         match self {
             Self::Chat(chunks) => chunks.usage(),
+            Self::Messages(events) => events.usage(),
         }
     }
 
     fn finish(self) -> Option<Kept> {
         match self {
             Self::Chat(chunks) => chunks.finish().ok().map(Kept::Chat),
+            Self::Messages(events) => events.finish().ok().map(Kept::Message),
         }
     }
 }
@@ -73,9 +82,8 @@ impl Fold {
                 let choices = u32::try_from(form.parts).unwrap_or(u32::MAX);
                 (Events::Chat(ChatEvents::new(choices)), Parts::Chat(Accumulator::new(choices)))
             }
-            Api::Completions | Api::Responses | Api::Embeddings | Api::Models | Api::Messages | Api::CountTokens => {
-                return None;
-            }
+            Api::Messages => (Events::Messages(Classifier::default()), Parts::Messages(MessageFold::new())),
+            Api::Completions | Api::Responses | Api::Embeddings | Api::Models | Api::CountTokens => return None,
         };
         Some(Self { splitter: Splitter::with(max_event_bytes, events), parts: Some(parts), failed: false, usage: None })
     }

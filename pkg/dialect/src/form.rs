@@ -1,6 +1,8 @@
 //! The form that a request's answer has, and what an answer in it says.
 
+use crate::messages::{Message, is_count};
 use crate::{Api, Kept};
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use signet_openai::{Answer, Embeddings, Layer, Usage};
 
@@ -42,7 +44,15 @@ impl Form {
                 let found = Embeddings::from_json(body, self.parts);
                 found.map(|found| Reading::embeddings(&found)).unwrap_or_default()
             }
-            Api::Completions | Api::Responses | Api::Models | Api::Messages | Api::CountTokens => Reading::default(),
+            Api::Messages => {
+                Message::from_json(body).map(|message| Reading::of(Kept::Message(message))).unwrap_or_default()
+            }
+            Api::CountTokens if is_count(body) => Reading {
+                digest: Some(Sha256::digest(body).into()),
+                kept: Some(Kept::Json(Bytes::copy_from_slice(body))),
+                ..Reading::default()
+            },
+            Api::Completions | Api::Responses | Api::Models | Api::CountTokens => Reading::default(),
         }
     }
 }

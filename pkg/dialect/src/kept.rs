@@ -1,5 +1,6 @@
 //! An answer as it is kept: in the provider's API, in the one form that serves every way of asking for it.
 
+use crate::messages::Message;
 use bytes::Bytes;
 use signet_openai::{Answer, Layer, NotStorable, Usage};
 use std::fmt::Display;
@@ -9,32 +10,37 @@ use std::fmt::Display;
 pub enum Kept {
     /// A chat completion, which serves JSON and event streams.
     Chat(Answer),
-    /// A JSON body that is served as it is (embeddings).
+    /// A message, which serves JSON and event streams.
+    Message(Message),
+    /// A JSON body that is served as it is (embeddings, counts of tokens).
     Json(Bytes),
 }
 
 /// The first byte of the stored form. Never given anew: stores outlive releases.
 const CHAT: u8 = 0;
 const JSON: u8 = 1;
+const MESSAGE: u8 = 2;
 
 impl Kept {
     /// Which of the stored forms [`Self::encode`] makes.
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Chat(_) => CHAT,
+            Self::Message(_) => MESSAGE,
             Self::Json(_) => JSON,
         }
     }
 
     /// Whether this version makes stored forms of this kind.
     pub const fn is_kind(kind: u8) -> bool {
-        matches!(kind, CHAT | JSON)
+        matches!(kind, CHAT | JSON | MESSAGE)
     }
 
     /// The stored form, without its kind.
     pub fn encode(&self) -> Box<[u8]> {
         match self {
             Self::Chat(answer) => answer.encode(),
+            Self::Message(message) => message.encode(),
             Self::Json(body) => Box::from(&body[..]),
         }
     }
@@ -46,6 +52,7 @@ impl Kept {
     pub fn decode(kind: u8, stored: &[u8]) -> Result<Self, NotStorable> {
         match kind {
             CHAT => Answer::decode(stored).map(Self::Chat),
+            MESSAGE => Message::decode(stored).map(Self::Message),
             JSON => Ok(Self::Json(Bytes::copy_from_slice(stored))),
             _ => Err(NotStorable::Version),
         }
@@ -55,6 +62,7 @@ impl Kept {
     pub fn weight(&self) -> usize {
         match self {
             Self::Chat(answer) => answer.weight(),
+            Self::Message(message) => message.weight(),
             Self::Json(body) => body.len(),
         }
     }
@@ -63,6 +71,7 @@ impl Kept {
     pub fn to_json(&self, unique: impl Display, created: u64) -> Bytes {
         match self {
             Self::Chat(answer) => answer.to_json(&format!("chatcmpl-{unique}"), created),
+            Self::Message(message) => message.to_json(&format!("msg_{unique}")),
             Self::Json(body) => body.clone(),
         }
     }
@@ -71,6 +80,7 @@ impl Kept {
     pub fn to_sse(&self, unique: impl Display, created: u64, include_usage: bool) -> Bytes {
         match self {
             Self::Chat(answer) => answer.to_sse(&format!("chatcmpl-{unique}"), created, include_usage),
+            Self::Message(message) => message.to_sse(&format!("msg_{unique}")),
             Self::Json(body) => body.clone(),
         }
     }
@@ -79,6 +89,7 @@ impl Kept {
     pub fn usage(&self) -> Option<Usage> {
         match self {
             Self::Chat(answer) => answer.usage(),
+            Self::Message(message) => message.usage(),
             Self::Json(_) => None,
         }
     }
@@ -87,6 +98,7 @@ impl Kept {
     pub fn finish(&self) -> Option<&str> {
         match self {
             Self::Chat(answer) => answer.finish_reasons().next(),
+            Self::Message(message) => Some(message.stop_reason()).filter(|reason| !reason.is_empty()),
             Self::Json(_) => None,
         }
     }
@@ -95,6 +107,7 @@ impl Kept {
     pub fn digest(&self) -> Option<[u8; 32]> {
         match self {
             Self::Chat(answer) => Some(*answer.content_digest()),
+            Self::Message(message) => Some(*message.content_digest()),
             Self::Json(_) => None,
         }
     }
@@ -103,6 +116,7 @@ impl Kept {
     pub fn model(&self) -> Option<&str> {
         match self {
             Self::Chat(answer) => Some(answer.model()).filter(|model| !model.is_empty()),
+            Self::Message(message) => Some(message.model()).filter(|model| !model.is_empty()),
             Self::Json(_) => None,
         }
     }
@@ -111,6 +125,7 @@ impl Kept {
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Chat(answer) => answer.content(),
+            Self::Message(message) => message.content(),
             Self::Json(_) => None,
         }
     }
@@ -122,6 +137,7 @@ impl Kept {
     pub fn storable(&self, layer: Layer) -> Result<(), &'static str> {
         match self {
             Self::Chat(answer) => answer.storable(layer),
+            Self::Message(message) => message.storable(layer),
             Self::Json(_) if layer == Layer::Exact => Ok(()),
             Self::Json(_) => Err("operation"),
         }

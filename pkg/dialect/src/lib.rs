@@ -14,7 +14,11 @@ mod fold;
 mod form;
 mod kept;
 pub mod kinds;
+pub mod messages;
+pub mod pivot;
 mod request;
+mod template;
+mod translate;
 
 pub use api::Api;
 pub use failure::Failure;
@@ -23,3 +27,7 @@ pub use form::{Form, Reading};
 pub use kept::Kept;
 pub use request::Request;
 pub use signet_openai::{BadRequest as Refusal, Layer, NotStorable, Usage, sse};
+pub use translate::{
+    Defaults, Fate, RULES, ReadEvents, Rule, Sink, Translate, Untranslatable, Wanted, WriteEvents, translate_error,
+    translate_request, translate_stream, translate_whole,
+};

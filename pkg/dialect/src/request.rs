@@ -1,6 +1,7 @@
 //! A caller's request, whichever API it speaks.
 
-use crate::{Api, Form, Refusal};
+use crate::messages::{CountTokensRequest, MessagesRequest};
+use crate::{Api, Defaults, Form, Refusal, translate_request};
 use bytes::Bytes;
 use signet_openai::{ChatRequest, EmbeddingsRequest};
 
@@ -11,6 +12,10 @@ pub enum Request {
     Chat(ChatRequest),
     /// To `/v1/embeddings`.
     Embeddings(EmbeddingsRequest),
+    /// To `/v1/messages`.
+    Messages(MessagesRequest),
+    /// To `/v1/messages/count_tokens`.
+    CountTokens(CountTokensRequest),
 }
 
 impl Request {
@@ -22,7 +27,9 @@ impl Request {
         match api {
             Api::Chat => ChatRequest::parse(body).map(Self::Chat),
             Api::Embeddings => EmbeddingsRequest::parse(body).map(Self::Embeddings),
-            Api::Completions | Api::Responses | Api::Models | Api::Messages | Api::CountTokens => {
+            Api::Messages => MessagesRequest::parse(body).map(Self::Messages),
+            Api::CountTokens => CountTokensRequest::parse(body).map(Self::CountTokens),
+            Api::Completions | Api::Responses | Api::Models => {
                 let message = format!("The gateway does not answer {} requests yet.", api.name());
                 Err(Refusal { message, param: None, code: Some("unsupported_api") })
             }
@@ -34,6 +41,8 @@ impl Request {
         match self {
             Self::Chat(_) => Api::Chat,
             Self::Embeddings(_) => Api::Embeddings,
+            Self::Messages(_) => Api::Messages,
+            Self::CountTokens(_) => Api::CountTokens,
         }
     }
 
@@ -42,6 +51,7 @@ impl Request {
         let parts = match self {
             Self::Chat(request) => request.n() as usize,
             Self::Embeddings(request) => request.inputs(),
+            Self::Messages(_) | Self::CountTokens(_) => 1,
         };
         Form { api: self.api(), parts }
     }
@@ -51,6 +61,8 @@ impl Request {
         match self {
             Self::Chat(request) => request.body(),
             Self::Embeddings(request) => request.body(),
+            Self::Messages(request) => request.body(),
+            Self::CountTokens(request) => request.body(),
         }
     }
 
@@ -59,6 +71,8 @@ impl Request {
         match self {
             Self::Chat(request) => request.model(),
             Self::Embeddings(request) => request.model(),
+            Self::Messages(request) => request.model(),
+            Self::CountTokens(request) => request.model(),
         }
     }
 
@@ -66,7 +80,8 @@ impl Request {
     pub fn stream(&self) -> bool {
         match self {
             Self::Chat(request) => request.stream(),
-            Self::Embeddings(_) => false,
+            Self::Messages(request) => request.stream(),
+            Self::Embeddings(_) | Self::CountTokens(_) => false,
         }
     }
 
@@ -74,7 +89,7 @@ impl Request {
     pub fn include_usage(&self) -> bool {
         match self {
             Self::Chat(request) => request.include_usage(),
-            Self::Embeddings(_) => true,
+            Self::Embeddings(_) | Self::Messages(_) | Self::CountTokens(_) => true,
         }
     }
 
@@ -83,6 +98,8 @@ impl Request {
         match self {
             Self::Chat(request) => request.shape(),
             Self::Embeddings(request) => request.shape(),
+            Self::Messages(request) => request.shape(),
+            Self::CountTokens(request) => request.shape(),
         }
     }
 
@@ -90,7 +107,8 @@ impl Request {
     pub fn last_text(&self) -> &str {
         match self {
             Self::Chat(request) => request.last_text(),
-            Self::Embeddings(_) => "",
+            Self::Messages(request) => request.last_text(),
+            Self::Embeddings(_) | Self::CountTokens(_) => "",
         }
     }
 
@@ -110,7 +128,8 @@ impl Request {
     pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
         match self {
             Self::Chat(request) => request.semantic_candidate(),
-            Self::Embeddings(_) => Err("operation"),
+            Self::Messages(request) => request.semantic_candidate(),
+            Self::Embeddings(_) | Self::CountTokens(_) => Err("operation"),
         }
     }
 
@@ -120,6 +139,19 @@ impl Request {
         match self {
             Self::Chat(request) => request.with(model, ask_usage),
             Self::Embeddings(request) => request.with(model),
+            Self::Messages(request) => request.with(model),
+            Self::CountTokens(request) => request.with(model),
         }
+    }
+
+    /// The body that asks the same in API `to`, for the same model.
+    ///
+    /// # Errors
+    /// It cannot be said there.
+    pub fn to(&self, to: Api, defaults: &Defaults) -> Result<Bytes, Refusal> {
+        if self.api() == to {
+            return Ok(self.body().clone());
+        }
+        translate_request(self.api(), to, self.body(), defaults)
     }
 }

@@ -6,6 +6,8 @@
 
 mod stream;
 
+pub use stream::{PIECE, next_piece};
+
 use crate::canon;
 use crate::json::{Json, Member, duplicate, get, write_str};
 use crate::sse::is_failure;

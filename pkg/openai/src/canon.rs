@@ -8,7 +8,7 @@ use crate::json::{Json, Member};
 use sha2::{Digest, Sha256};
 
 /// SHA-256 of `members` as one object under a domain label.
-pub(crate) fn digest<'m>(domain: &[u8], members: impl Iterator<Item = &'m Member<'m>>) -> [u8; 32] {
+pub fn digest<'m>(domain: &[u8], members: impl Iterator<Item = &'m Member<'m>>) -> [u8; 32] {
     let mut canon = Canon { hash: Sha256::new(), buf: Vec::with_capacity(FLUSH + 512) };
     canon.bytes(b'd', domain);
     canon.members(members.collect());

@@ -16,31 +16,36 @@ pub struct BadRequest {
 }
 
 impl BadRequest {
-    pub(crate) fn syntax(error: &JsonError) -> Self {
+    /// It is not JSON.
+    pub fn syntax(error: &JsonError) -> Self {
         let message = format!("We could not parse the JSON body of your request: {error}.");
         Self { message, param: None, code: None }
     }
 
-    pub(crate) fn missing(param: &str) -> Self {
+    /// A field is not there.
+    pub fn missing(param: &str) -> Self {
         Self::about(param, "missing_required_parameter", format!("Missing required parameter: '{param}'."))
     }
 
-    pub(crate) fn wrong_type(param: &str, expected: &str) -> Self {
+    /// A field is of another type.
+    pub fn wrong_type(param: &str, expected: &str) -> Self {
         Self::about(param, "invalid_type", format!("Invalid type for '{param}': expected {expected}."))
     }
 
-    pub(crate) fn wrong_value(param: &str, expected: &str) -> Self {
+    /// A field has a value that is not allowed.
+    pub fn wrong_value(param: &str, expected: &str) -> Self {
         Self::about(param, "invalid_value", format!("Invalid value for '{param}': expected {expected}."))
     }
 
-    /// `place` is the object, empty for the body itself; `key` is cut, since it may be as long as the body.
-    pub(crate) fn duplicate(place: &str, key: &str) -> Self {
+    /// A key occurs twice. `place` is the object, empty for the body itself; `key` is cut, since it may be as long as the body.
+    pub fn duplicate(place: &str, key: &str) -> Self {
         let key: String = key.chars().take(64).collect();
         let param = if place.is_empty() { key } else { format!("{place}.{key}") };
         Self::about(&param, "duplicate_key", format!("Duplicate key: '{param}' occurs more than once."))
     }
 
-    fn about(param: &str, code: &'static str, message: String) -> Self {
+    /// What is wrong with `param`.
+    pub fn about(param: &str, code: &'static str, message: String) -> Self {
         Self { message, param: Some(param.to_owned()), code: Some(code) }
     }
 

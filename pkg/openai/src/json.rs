@@ -6,7 +6,7 @@
 
 mod write;
 
-pub(crate) use write::write_str;
+pub use write::write_str;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,28 +20,35 @@ pub(crate) const MAX_VALUES: usize = 1 << 20;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Json<'a> {
+pub enum Json<'a> {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
     /// As written; valid by RFC 8259.
     Number(Cow<'a, str>),
+    /// Without its escapes.
     String(Cow<'a, str>),
+    /// In order.
     Array(Vec<Json<'a>>),
+    /// In order, duplicates included.
     Object(Members<'a>),
     /// Where the last user text was, once it has been taken out of a request.
     Cut,
 }
 
 /// The members of an object, in order.
-pub(crate) type Members<'a> = Vec<Member<'a>>;
+pub type Members<'a> = Vec<Member<'a>>;
 
 /// One member of an object.
 #[derive(Debug, Clone)]
-pub(crate) struct Member<'a> {
-    pub(crate) key: Cow<'a, str>,
-    pub(crate) value: Json<'a>,
+pub struct Member<'a> {
+    /// Without its escapes.
+    pub key: Cow<'a, str>,
+    /// What stands behind the colon.
+    pub value: Json<'a>,
     /// Where the value lies in the text that was read; empty for members made by us.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
 }
 
 impl PartialEq for Member<'_> {
@@ -52,7 +59,7 @@ impl PartialEq for Member<'_> {
 
 impl<'a> Member<'a> {
     /// A member that was not read from anywhere.
-    pub(crate) fn new(key: impl Into<Cow<'a, str>>, value: Json<'a>) -> Self {
+    pub fn new(key: impl Into<Cow<'a, str>>, value: Json<'a>) -> Self {
         Self { key: key.into(), value, span: 0..0 }
     }
 }
@@ -60,19 +67,27 @@ impl<'a> Member<'a> {
 /// Why bytes are not JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at byte {at}")]
-pub(crate) struct JsonError {
-    pub(crate) at: usize,
-    pub(crate) reason: &'static str,
+pub struct JsonError {
+    /// The byte at which it was noticed.
+    pub at: usize,
+    /// In a few words.
+    pub reason: &'static str,
 }
 
 impl<'a> Json<'a> {
     /// Reads one value of at most [`MAX_VALUES`] values, and nothing behind it.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, JsonError> {
+    ///
+    /// # Errors
+    /// Not JSON, not UTF-8, too deep or too many values.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, JsonError> {
         Self::parse_within(bytes, MAX_VALUES)
     }
 
     /// Reads one value of at most `max_values` values, and nothing behind it.
-    pub(crate) fn parse_within(bytes: &'a [u8], max_values: usize) -> Result<Self, JsonError> {
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_within(bytes: &'a [u8], max_values: usize) -> Result<Self, JsonError> {
         let text = std::str::from_utf8(bytes)
             .map_err(|e| JsonError { at: e.valid_up_to(), reason: "the text is not valid UTF-8" })?;
         let mut reader = Reader { text, at: 0, left: max_values };
@@ -82,21 +97,24 @@ impl<'a> Json<'a> {
         if reader.at == text.len() { Ok(value) } else { Err(reader.fault("unexpected text behind the value")) }
     }
 
-    pub(crate) fn as_str(&self) -> Option<&str> {
+    /// The text, if it is a string.
+    pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(crate) fn as_array(&self) -> Option<&[Json<'a>]> {
+    /// The items, if it is an array.
+    pub fn as_array(&self) -> Option<&[Json<'a>]> {
         match self {
             Self::Array(items) => Some(items),
             _ => None,
         }
     }
 
-    pub(crate) fn as_object(&self) -> Option<&[Member<'a>]> {
+    /// The members, if it is an object.
+    pub fn as_object(&self) -> Option<&[Member<'a>]> {
         match self {
             Self::Object(members) => Some(members),
             _ => None,
@@ -104,7 +122,7 @@ impl<'a> Json<'a> {
     }
 
     /// The number, if it is a whole one of at most 64 bits without sign: `1`, `1.0` and `10e-1` are all 1.
-    pub(crate) fn as_u64(&self) -> Option<u64> {
+    pub fn as_u64(&self) -> Option<u64> {
         let Self::Number(text) = self else { return None };
         if let Ok(whole) = text.parse() {
             return Some(whole);
@@ -113,17 +131,18 @@ impl<'a> Json<'a> {
         decimal.to_u64()
     }
 
-    pub(crate) const fn is_null(&self) -> bool {
+    /// Whether it is `null`.
+    pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
     /// Member `key` of an object; none for other values.
-    pub(crate) fn get(&self, key: &str) -> Option<&Json<'a>> {
+    pub fn get(&self, key: &str) -> Option<&Json<'a>> {
         get(self.as_object()?, key)
     }
 
     /// The same value without a borrow.
-    pub(crate) fn into_owned(self) -> Json<'static> {
+    pub fn into_owned(self) -> Json<'static> {
         match self {
             Self::Null => Json::Null,
             Self::Cut => Json::Cut,
@@ -137,18 +156,19 @@ impl<'a> Json<'a> {
 }
 
 impl Member<'_> {
-    pub(crate) fn into_owned(self) -> Member<'static> {
+    /// The same member without a borrow.
+    pub fn into_owned(self) -> Member<'static> {
         Member { key: Cow::Owned(self.key.into_owned()), value: self.value.into_owned(), span: self.span }
     }
 }
 
 /// The value under `key`, the first if there are several.
-pub(crate) fn get<'m, 'a>(members: &'m [Member<'a>], key: &str) -> Option<&'m Json<'a>> {
+pub fn get<'m, 'a>(members: &'m [Member<'a>], key: &str) -> Option<&'m Json<'a>> {
     members.iter().find(|member| member.key == key).map(|member| &member.value)
 }
 
 /// A key that occurs more than once. Sorts, so that an object of a million keys costs no quadratic time.
-pub(crate) fn duplicate<'m>(members: &'m [Member<'_>]) -> Option<&'m str> {
+pub fn duplicate<'m>(members: &'m [Member<'_>]) -> Option<&'m str> {
     let mut keys: Vec<&str> = members.iter().map(|member| &*member.key).collect();
     keys.sort_unstable();
     keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])

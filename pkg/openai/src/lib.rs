@@ -19,6 +19,7 @@ mod request;
 pub mod sse;
 mod template;
 mod turn;
+pub mod wire;
 
 pub use accumulator::{Accumulator, Incomplete};
 pub use answer::{Answer, Layer, NotStorable, Usage};

@@ -165,7 +165,10 @@ impl fmt::Debug for ChatRequest {
 }
 
 /// The members of the body, which is an object without duplicate keys.
-pub(crate) fn object(body: &Bytes) -> Result<Vec<Member<'_>>, BadRequest> {
+///
+/// # Errors
+/// It is not.
+pub fn object(body: &Bytes) -> Result<Vec<Member<'_>>, BadRequest> {
     let Json::Object(members) = Json::parse(body).map_err(|e| BadRequest::syntax(&e))? else {
         let message = "We could not parse the JSON body of your request: expected an object.".to_owned();
         return Err(BadRequest { message, param: None, code: None });
@@ -180,7 +183,10 @@ pub(crate) fn object(body: &Bytes) -> Result<Vec<Member<'_>>, BadRequest> {
 const MODEL_MAX: usize = 512;
 
 /// The model's name and where it lies, quotes included.
-pub(crate) fn model(members: &[Member<'_>]) -> Result<(String, Range<usize>), BadRequest> {
+///
+/// # Errors
+/// There is none, it is no string, or too long to keep.
+pub fn model(members: &[Member<'_>]) -> Result<(String, Range<usize>), BadRequest> {
     let member = members.iter().find(|member| member.key == "model").ok_or_else(|| BadRequest::missing("model"))?;
     let name = member.value.as_str().ok_or_else(|| BadRequest::wrong_type("model", "a string"))?;
     if name.len() > MODEL_MAX {
@@ -190,7 +196,7 @@ pub(crate) fn model(members: &[Member<'_>]) -> Result<(String, Range<usize>), Ba
 }
 
 /// The canonical digest of `members` without the neutral ones.
-pub(crate) fn shape(domain: &[u8], members: &[Member<'_>], neutral: &[&str]) -> [u8; 32] {
+pub fn shape(domain: &[u8], members: &[Member<'_>], neutral: &[&str]) -> [u8; 32] {
     canon::digest(domain, members.iter().filter(|member| !neutral.contains(&&*member.key)))
 }
 
@@ -202,7 +208,7 @@ pub fn quoted(text: &str) -> Vec<u8> {
 }
 
 /// `body` with each range replaced; ranges are in order and do not overlap.
-pub(crate) fn splice(body: &Bytes, edits: &[(&Range<usize>, &[u8])]) -> Bytes {
+pub fn splice(body: &Bytes, edits: &[(&Range<usize>, &[u8])]) -> Bytes {
     if edits.is_empty() {
         return body.clone();
     }
@@ -230,11 +236,15 @@ fn check_messages(members: &[Member<'_>]) -> Result<(), BadRequest> {
 }
 
 /// A field that is there and not null.
-fn present<'m, 'a>(members: &'m [Member<'a>], key: &str) -> Option<&'m Json<'a>> {
+pub fn present<'m, 'a>(members: &'m [Member<'a>], key: &str) -> Option<&'m Json<'a>> {
     get(members, key).filter(|value| !value.is_null())
 }
 
-fn flag(members: &[Member<'_>], key: &str, param: &str) -> Result<bool, BadRequest> {
+/// Whether a switch is on; absent and null are off.
+///
+/// # Errors
+/// It is no boolean.
+pub fn flag(members: &[Member<'_>], key: &str, param: &str) -> Result<bool, BadRequest> {
     match present(members, key) {
         None => Ok(false),
         Some(Json::Bool(value)) => Ok(*value),
@@ -262,7 +272,11 @@ fn choices(members: &[Member<'_>]) -> Result<u32, BadRequest> {
     }
 }
 
-fn temperature(members: &[Member<'_>]) -> Result<Option<f64>, BadRequest> {
+/// The temperature, if one is given.
+///
+/// # Errors
+/// It is no number.
+pub fn temperature(members: &[Member<'_>]) -> Result<Option<f64>, BadRequest> {
     match present(members, "temperature") {
         None => Ok(None),
         Some(Json::Number(text)) => Ok(text.parse().ok()),

@@ -17,7 +17,7 @@ pub enum LastTurn {
 }
 
 /// Takes the text of the last message out of the tree, if it is one.
-pub(crate) fn take_last_text(messages: &mut [Json<'_>]) -> (LastTurn, String) {
+pub fn take_last_text(messages: &mut [Json<'_>]) -> (LastTurn, String) {
     let text = match messages.last_mut() {
         Some(Json::Object(message)) => from_message(message),
         _ => Err("empty"),
@@ -80,7 +80,10 @@ fn part_text<'p>(part: &'p Json<'_>) -> Result<&'p str, &'static str> {
 }
 
 /// The members of the request's objects that Signet interprets carry each key once.
-pub(crate) fn unique_within<'m>(message: &'m [Member<'_>]) -> Result<(), (&'static str, Cow<'m, str>)> {
+///
+/// # Errors
+/// Where a key occurs twice, below the message, and which.
+pub fn unique_within<'m>(message: &'m [Member<'_>]) -> Result<(), (&'static str, Cow<'m, str>)> {
     if let Some(key) = crate::json::duplicate(message) {
         return Err(("", key.into()));
     }

@@ -9,7 +9,7 @@ use crate::sse::DONE;
 use bytes::Bytes;
 
 /// Most bytes of text in one delta.
-const PIECE: usize = 128;
+pub const PIECE: usize = 128;
 
 /// Texts that may be cut into pieces.
 const TEXTS: [&str; 4] = ["reasoning_content", "reasoning", "content", "refusal"];
@@ -177,7 +177,7 @@ fn write_call(index: usize, call: &[Member<'_>], out: &mut Vec<u8>) {
 }
 
 /// Takes at most `most` bytes off the front, up to a space if there is one, never within a character.
-fn next_piece<'t>(rest: &mut &'t str, most: usize) -> Option<&'t str> {
+pub fn next_piece<'t>(rest: &mut &'t str, most: usize) -> Option<&'t str> {
     if rest.is_empty() {
         return None;
     }

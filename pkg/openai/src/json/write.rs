@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 impl Json<'_> {
     /// Appends the value without white space.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Null | Self::Cut => out.extend_from_slice(b"null"),
             Self::Bool(true) => out.extend_from_slice(b"true"),
@@ -32,14 +32,14 @@ impl Json<'_> {
     }
 
     /// A string value.
-    pub(crate) fn text(text: &str) -> Json<'static> {
+    pub fn text(text: &str) -> Json<'static> {
         Json::String(Cow::Owned(text.to_owned()))
     }
 }
 
 impl Member<'_> {
     /// Appends `"key":value`.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         write_str(&self.key, out);
         out.push(b':');
         self.value.write(out);
@@ -53,7 +53,7 @@ fn comma(index: usize, out: &mut Vec<u8>) {
 }
 
 /// Appends `text` as a JSON string, quotes included.
-pub(crate) fn write_str(text: &str, out: &mut Vec<u8>) {
+pub fn write_str(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.push(b'"');
     let mut from = 0;

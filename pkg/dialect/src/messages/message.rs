@@ -1,0 +1,250 @@
+//! A complete message in the one form that is stored and can be served as JSON and as a stream.
+//!
+//! It is the text of the message's JSON object without `id`, which every serving gets anew. Values stay as the provider
+//! wrote them, unknown fields included. What is asked of every answer (stop reason, usage, digest) is read once, when it
+//! is made.
+
+use super::render;
+use bytes::Bytes;
+use signet_openai::wire::{Json, Member, digest, duplicate, get, write_str};
+use signet_openai::{Layer, NotStorable, Usage};
+use std::fmt;
+
+/// First byte of an encoded message.
+const VERSION: u8 = 1;
+
+/// A complete message. Two are equal if they say the same, however they were written.
+#[derive(Clone)]
+pub struct Message {
+    /// The object's text, with at least `content` in it.
+    text: Box<[u8]>,
+    model: Box<str>,
+    stop_reason: Box<str>,
+    usage: Option<Usage>,
+    digest: [u8; 32],
+    exact: Result<(), &'static str>,
+    semantic: Result<(), &'static str>,
+}
+
+impl Message {
+    /// Reads a provider's JSON answer.
+    ///
+    /// An answer that is cut short is one too: it has facts for the record, and [`Self::storable`] refuses it.
+    ///
+    /// # Errors
+    /// It does not have the format, so it can be passed on but neither described nor stored.
+    pub fn from_json(body: &[u8]) -> Result<Self, NotStorable> {
+        let tree = Json::parse(body).map_err(|_| NotStorable::Shape("not JSON"))?;
+        let Json::Object(mut members) = tree else { return Err(NotStorable::Shape("not an object")) };
+        if get(&members, "type").and_then(Json::as_str) == Some("error") {
+            return Err(NotStorable::Failure);
+        }
+        members.retain(|member| member.key != "id");
+        let mut text = Vec::with_capacity(body.len());
+        for member in &members {
+            text.push(if text.is_empty() { b'{' } else { b',' });
+            write_str(&member.key, &mut text);
+            text.push(b':');
+            text.extend_from_slice(&body[member.span.clone()]);
+        }
+        text.push(b'}');
+        Self::read(text, &members)
+    }
+
+    /// The message with this text. `unread` says that its events held something that is not in it.
+    pub(super) fn from_text(text: Vec<u8>, unread: bool) -> Result<Self, NotStorable> {
+        let tree = Json::parse(&text).map_err(|_| NotStorable::Shape("not JSON"))?.into_owned();
+        let Json::Object(members) = tree else { return Err(NotStorable::Shape("not an object")) };
+        let mut message = Self::read(text, &members)?;
+        if unread {
+            message.exact = Err("an unknown event");
+            message.semantic = message.exact;
+        }
+        Ok(message)
+    }
+
+    /// Finds the facts in `members`, whose text is `text`.
+    fn read(text: Vec<u8>, members: &[Member<'_>]) -> Result<Self, NotStorable> {
+        if duplicate(members).is_some() {
+            return Err(NotStorable::Shape("a duplicate key"));
+        }
+        let content = get(members, "content").and_then(Json::as_array).ok_or(NotStorable::Shape("no content"))?;
+        for block in content {
+            let fields = block.as_object().ok_or(NotStorable::Shape("a block is not an object"))?;
+            if duplicate(fields).is_some() {
+                return Err(NotStorable::Shape("a duplicate key"));
+            }
+        }
+        let word = |key: &str| get(members, key).and_then(Json::as_str).unwrap_or_default();
+        let exact = whole(word("stop_reason"), members, content);
+        Ok(Self {
+            text: text.into_boxed_slice(),
+            model: word("model").into(),
+            stop_reason: word("stop_reason").into(),
+            usage: get(members, "usage").and_then(usage_of),
+            digest: digest(b"signet/message/v1", members.iter()),
+            exact,
+            semantic: exact.and_then(|()| general(content)),
+        })
+    }
+
+    /// The model that answered, empty if not told.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Why it ended; empty where the provider did not say.
+    pub fn stop_reason(&self) -> &str {
+        &self.stop_reason
+    }
+
+    /// What the provider counted.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// Its text blocks joined, if it has one.
+    pub fn content(&self) -> Option<String> {
+        let tree = self.tree();
+        let blocks = tree.get("content")?.as_array()?;
+        let texts = blocks.iter().filter(|block| kind(block) == "text");
+        let texts: Vec<&str> = texts.filter_map(|block| block.get("text")?.as_str()).collect();
+        (!texts.is_empty()).then(|| texts.concat())
+    }
+
+    /// Whether `layer` may keep this answer.
+    ///
+    /// # Errors
+    /// Why not, as a short constant for records and metrics.
+    pub fn storable(&self, layer: Layer) -> Result<(), &'static str> {
+        match layer {
+            Layer::Exact => self.exact,
+            Layer::Semantic => self.semantic,
+        }
+    }
+
+    /// SHA-256 of the canonical message without `id`: a replay has the digest of the original.
+    pub fn content_digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// Bytes of memory it takes.
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + self.text.len() + self.model.len() + self.stop_reason.len()
+    }
+
+    /// The body of a whole answer.
+    pub fn to_json(&self, id: &str) -> Bytes {
+        let mut out = Vec::with_capacity(self.text.len() + id.len() + 10);
+        out.extend_from_slice(b"{\"id\":");
+        write_str(id, &mut out);
+        out.push(b',');
+        out.extend_from_slice(&self.text[1..]);
+        out.into()
+    }
+
+    /// The whole event stream, `message_stop` included.
+    pub fn to_sse(&self, id: &str) -> Bytes {
+        render::stream(&self.text, id)
+    }
+
+    /// The stored form: a version byte and the text.
+    pub fn encode(&self) -> Box<[u8]> {
+        [&[VERSION], &self.text[..]].concat().into_boxed_slice()
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// It was not made by [`Self::encode`] of this version.
+    pub fn decode(stored: &[u8]) -> Result<Self, NotStorable> {
+        let text = stored.strip_prefix(&[VERSION]).ok_or(NotStorable::Version)?;
+        let Ok(Json::Object(members)) = Json::parse(text) else { return Err(NotStorable::Version) };
+        if !text.starts_with(b"{") || get(&members, "id").is_some() {
+            return Err(NotStorable::Version);
+        }
+        Self::read(text.to_vec(), &members)
+    }
+
+    fn tree(&self) -> Json<'_> {
+        Json::parse(&self.text).expect("the text was written from a parsed message")
+    }
+}
+
+impl PartialEq for Message {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for Message {}
+
+/// Leaves the text out: it belongs in no log.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Message");
+        out.field("model", &self.model).field("stop_reason", &self.stop_reason).field("usage", &self.usage);
+        out.field("bytes", &self.text.len()).finish_non_exhaustive()
+    }
+}
+
+/// Whether a body is an answer to a request to count tokens.
+pub(crate) fn is_count(body: &[u8]) -> bool {
+    Json::parse(body).is_ok_and(|body| body.get("input_tokens").and_then(Json::as_u64).is_some())
+}
+
+/// Reads a `usage` object. Its `input_tokens` are what no cache knew, so that the whole input is the sum of three.
+pub(crate) fn usage_of(usage: &Json<'_>) -> Option<Usage> {
+    usage.as_object()?;
+    let count = |key: &str| usage.get(key).and_then(Json::as_u64).unwrap_or(0);
+    let cached = count("cache_read_input_tokens");
+    let input = count("input_tokens").saturating_add(cached).saturating_add(count("cache_creation_input_tokens"));
+    let thinking = usage.get("output_tokens_details").and_then(|details| details.get("thinking_tokens"));
+    let reasoning = thinking.and_then(Json::as_u64).unwrap_or(0);
+    Some(Usage { input, output: count("output_tokens"), cached_input: cached, reasoning })
+}
+
+fn kind<'b>(block: &'b Json<'_>) -> &'b str {
+    block.get("type").and_then(Json::as_str).unwrap_or_default()
+}
+
+fn has_text(block: &Json<'_>) -> bool {
+    block.get("text").and_then(Json::as_str).is_some_and(|text| !text.trim().is_empty())
+}
+
+/// Whether it is a whole answer that can be said in both forms. Stop reasons and blocks are lists of what is known:
+/// whatever is invented later is not stored.
+fn whole(reason: &str, members: &[Member<'_>], content: &[Json<'_>]) -> Result<(), &'static str> {
+    let calls = content.iter().any(|block| kind(block) == "tool_use");
+    match reason {
+        "end_turn" | "stop_sequence" if !calls && !content.iter().any(has_text) => return Err("an empty answer"),
+        "tool_use" if !calls => return Err("missing tool calls"),
+        "end_turn" | "stop_sequence" | "tool_use" => {}
+        "max_tokens" | "model_context_window_exceeded" => return Err("length"),
+        "refusal" => return Err("a refusal"),
+        "pause_turn" => return Err("a pause"),
+        "" => return Err("no stop reason"),
+        _ => return Err("an unknown stop reason"),
+    }
+    if get(members, "container").is_some_and(|container| !container.is_null()) {
+        return Err("a container");
+    }
+    content.iter().try_for_each(|block| match kind(block) {
+        "text" => match block.get("citations") {
+            Some(Json::Array(citations)) if !citations.is_empty() => Err("citations"),
+            _ => Ok(()),
+        },
+        "tool_use" if block.get("input").is_none_or(|input| input.as_object().is_none()) => Err("a malformed call"),
+        "tool_use" | "thinking" | "redacted_thinking" => Ok(()),
+        _ => Err("an unknown block"),
+    })
+}
+
+/// Whether a whole answer may be served to similar questions too: thoughts dwell on the words of one question.
+fn general(content: &[Json<'_>]) -> Result<(), &'static str> {
+    content.iter().try_for_each(|block| match kind(block) {
+        "text" => Ok(()),
+        "tool_use" => Err("tool calls"),
+        _ => Err("thinking"),
+    })
+}
