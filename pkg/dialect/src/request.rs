@@ -116,8 +116,9 @@ impl Request {
     /// keep.
     pub fn prefix(&self) -> Option<[u8; 32]> {
         match self {
-            Self::Embeddings(_) => None,
+            Self::Embeddings(_) | Self::CountTokens(_) => None,
             Self::Chat(_) => signet_openai::prefix(self.body()),
+            Self::Messages(request) => Some(request.prefix()),
         }
     }
 
