@@ -53,9 +53,12 @@ def must_fail(turn, kind, work):
 
 
 def must_time_out(turn, library, work):
-    """The SDK tells how long it waits (x-stainless-read-timeout), so the gateway may say first that it was too long."""
+    """The SDK tells how long it waits (x-stainless-read-timeout), so the gateway may say first that it was too long. The
+    provider's call is at its end then, and the same question is not answered by it."""
+    before = ask_mock("GET", "/_mock/counts")["cancelled"]
     error = must_fail(turn, (library.APITimeoutError, library.InternalServerError), work)
     turn.expect(isinstance(error, library.APITimeoutError) or error.status_code == 504, error)
+    turn.expect(cancelled_soon(before), "the provider's call goes on")
 
 
 # OpenAI: chat, towards a provider of the same API and of the other.
