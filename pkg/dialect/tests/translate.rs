@@ -224,6 +224,7 @@ fn a_request_that_is_wrong_in_its_own_api_is_refused_too() {
     let duplicate = Bytes::from_static(br#"{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"a","url":"b"}}]}]}"#);
     let refusal = translate_request(Api::Chat, Api::Messages, &duplicate, &DEFAULTS).expect_err("a duplicate");
     assert_eq!(refusal.param.as_deref(), Some("messages[0].content[0].image_url.url"));
+    assert_eq!(refusal.code, Some("duplicate_key"));
 }
 
 #[test]
@@ -305,6 +306,16 @@ fn reasoning_that_a_server_says_twice_is_said_once() {
 }
 
 #[test]
+fn a_chunk_that_is_like_the_one_before_but_for_its_end_is_read_whole() {
+    let text = chunks(&[r#"{"content":"a"}"#, r#"{"content":"b"}"#], "\"stop\"");
+    let expected = stream(Api::Chat, Api::Messages, WANTED, &[text.as_bytes()]).expect("a stream");
+    let (texts, _) = text.rsplit_once("data: ").expect("a last chunk");
+    let (first, last) = texts.split_at(texts.rfind("data: ").expect("two chunks"));
+    let both = first.to_owned() + &last.replace("\"finish_reason\":null", "\"finish_reason\":\"stop\"");
+    assert_eq!(stream(Api::Chat, Api::Messages, WANTED, &[both.as_bytes()]).expect("a stream"), expected);
+}
+
+#[test]
 fn padding_says_nothing_wherever_it_stands() {
     let plain = chunks(&[r#"{"content":"a"}"#, r#"{"content":"b\"c"}"#, r#"{"content":"d"}"#], "\"stop\"");
     let expected = stream(Api::Chat, Api::Messages, WANTED, &[plain.as_bytes()]).expect("a stream");
@@ -321,6 +332,19 @@ fn padding_says_nothing_wherever_it_stands() {
         assert_eq!(padded.matches("obfuscation").count(), 4);
         assert_eq!(stream(Api::Chat, Api::Messages, WANTED, &[padded.as_bytes()]).expect("a stream"), expected);
     }
+}
+
+#[test]
+fn what_stands_behind_padding_is_read() {
+    let texts = chunks(&[r#"{"content":"a"}"#, r#"{"content":"b"}"#, r#"{"content":"c"}"#], "\"stop\"");
+    let padded = texts.replace("}]}\n", "}],\"obfuscation\":\"p\",\"usage\":null}\n");
+    let counted = padded.replacen("\"usage\":null", "\"usage\":{\"prompt_tokens\":3}", 3).replacen(
+        "{\"prompt_tokens\":3}",
+        "null",
+        2,
+    );
+    let said = stream(Api::Chat, Api::Messages, WANTED, &[counted.as_bytes()]).expect("a stream");
+    assert!(said.contains("\"input_tokens\":3"), "{said}");
 }
 
 #[test]
