@@ -318,7 +318,7 @@ impl Pipeline {
 }
 
 /// Where the answer to a request is found: everything that decides it is in the partition or the key.
-fn place(
+pub(crate) fn place(
     (tenant, namespace): (TenantId, &str),
     (targets, policy_generation): ([u8; 32], u64),
     request: &Request,
@@ -348,7 +348,7 @@ fn is_event_stream(headers: &http::HeaderMap) -> bool {
 }
 
 /// What prefers one of equal targets: the beginning of the prompt, which the provider's own cache may know; or all of it.
-fn affinity(tenant: TenantId, request: &Request, key: &CacheKey) -> Affinity {
+pub(crate) fn affinity(tenant: TenantId, request: &Request, key: &CacheKey) -> Affinity {
     match request.prefix() {
         Some(prefix) => Affinity::of(&[tenant.as_bytes(), request.model().as_bytes(), &prefix]),
         None => Affinity::of(&[key.as_bytes()]),

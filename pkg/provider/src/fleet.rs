@@ -178,10 +178,14 @@ impl Fleet {
         &self.board
     }
 
-    /// The order in which the route's targets would be asked at `now`. Asks nobody and changes nothing.
-    pub fn plan(&self, route: &Route, affinity: Option<Affinity>, now: Instant) -> Plan {
-        let views: Vec<View> = route.targets.iter().map(|target| target.member.view(now)).collect();
-        plan(&route.targets, &views, affinity.unwrap_or_else(|| Affinity(self.board.turn())))
+    /// The order in which the route's targets would be asked at `now` with these credentials. Asks nobody and, given an
+    /// affinity, changes nothing.
+    pub fn plan(&self, route: &Route, authorization: &Auth, affinity: Option<Affinity>, now: Instant) -> Plan {
+        let views: Vec<View> = route.targets.iter().map(|target| target.view(now)).collect();
+        let affinity = affinity.unwrap_or_else(|| Affinity(self.board.turn()));
+        let mut plan = plan(&route.targets, &views, affinity);
+        plan.steps.retain(|step| may_ask(authorization, step.target, &route.targets[step.target]));
+        plan
     }
 
     /// Asks the route's targets in the order of their plan until one answers, by the rules of [`verdict`].
@@ -250,15 +254,15 @@ impl Fleet {
 
     /// The targets that may be asked, in order.
     fn steps(&self, route: &Route, ask: &Ask) -> VecDeque<Step> {
-        let mut steps = if route.targets.len() == 1 {
-            VecDeque::from([Step { target: 0, why: Why::Ready }])
-        } else {
-            let plan = self.plan(route, ask.affinity, Instant::now());
+        if let [target] = &*route.targets {
+            let step = may_ask(&ask.authorization, 0, target).then_some(Step { target: 0, why: Why::Ready });
+            return step.into_iter().collect();
+        }
+        let plan = self.plan(route, &ask.authorization, ask.affinity, Instant::now());
+        if matches!(ask.authorization, Auth::Provider) {
             tell_outliers(route, &plan);
-            VecDeque::from(plan.steps)
-        };
-        steps.retain(|step| may_ask(&ask.authorization, step.target, &route.targets[step.target]));
-        steps
+        }
+        plan.steps.into()
     }
 
     /// Asks all providers for their models at once. Each answer is given as it came, at most `max_bytes` long; a dead
