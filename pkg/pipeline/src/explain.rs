@@ -117,7 +117,7 @@ impl Pipeline {
         let patience = patience(&asked.headers)?;
         let (basis, affinity) = self.affinity_of(asked, request.as_ref(), &route);
         let now = Instant::now();
-        let plan = self.parts.fleet.plan(&route, &self.usual_auth(), Some(affinity), now);
+        let plan = self.parts.fleet.plan(&route, (asked.api, &self.usual_auth()), Some(affinity), now);
         let (attempts_max, retry_wait_max) = route.limits();
         Ok(Explained {
             model: model.to_owned(),

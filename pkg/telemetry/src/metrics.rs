@@ -239,12 +239,8 @@ impl Metrics {
         let durations_help = "From a request's head to the end of its answer";
         registry.register_with_unit("request_duration", durations_help, Unit::Seconds, durations.clone());
         let step_family = Histograms::new_with_constructor(seconds as fn() -> Histogram);
-        registry.register_with_unit(
-            "step_duration",
-            "Time in each step of the pipeline",
-            Unit::Seconds,
-            step_family.clone(),
-        );
+        let steps_help = "Time in each step of the pipeline";
+        registry.register_with_unit("step_duration", steps_help, Unit::Seconds, step_family.clone());
         let steps = STEPS.iter().map(|(_, step)| step_family.get_or_create(&StepLabels { step }).clone()).collect();
         let upstream = Histograms::new_with_constructor(seconds as fn() -> Histogram);
         registry.register_with_unit("upstream_duration", "Provider calls", Unit::Seconds, upstream.clone());
