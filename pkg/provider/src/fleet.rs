@@ -35,7 +35,7 @@ pub struct Ask {
     pub query: Option<PathAndQuery>,
     /// The caller's end-to-end headers.
     pub headers: RequestHeaders,
-    /// Whose credentials. A caller's own go to the first provider only and never to a fallback.
+    /// Whose credentials. A caller's own go to the first provider only and never to another.
     pub authorization: Auth,
     /// The head must be there by then; all attempts and pauses together are given up otherwise. The body may take longer.
     pub deadline: Option<Instant>,
@@ -190,7 +190,7 @@ impl Fleet {
         let views: Vec<View> = route.targets.iter().map(|target| target.view(now)).collect();
         let affinity = affinity.unwrap_or_else(|| Affinity(self.board.turn()));
         let mut plan = plan(&route.targets, &views, affinity);
-        plan.steps.retain(|step| self.may_ask(api, authorization, step.target, &route.targets[step.target]));
+        plan.steps.retain(|step| self.may_ask(api, authorization, &route.targets[step.target]));
         plan
     }
 
@@ -267,8 +267,7 @@ impl Fleet {
     /// The targets that may be asked, in order.
     fn steps(&self, route: &Route, ask: &Ask) -> VecDeque<Step> {
         if let [target] = &*route.targets {
-            let step =
-                self.may_ask(ask.api, &ask.authorization, 0, target).then_some(Step { target: 0, why: Why::Ready });
+            let step = self.may_ask(ask.api, &ask.authorization, target).then_some(Step { target: 0, why: Why::Ready });
             return step.into_iter().collect();
         }
         let plan = self.plan(route, (ask.api, &ask.authorization), ask.affinity, Instant::now());
@@ -278,12 +277,13 @@ impl Fleet {
         plan.steps.into()
     }
 
-    /// Whether a target has this API and may see these credentials. A caller's own are meant for the first provider; no other
-    /// origin and no fallback may see them, and a key of ours must not be spent on a caller whom nobody has authenticated.
-    fn may_ask(&self, api: Api, authorization: &Auth, at: usize, target: &Target) -> bool {
+    /// Whether a target has this API and may see these credentials. A caller's own are meant for the first provider, whichever
+    /// model there; no other origin may see them, and a key of ours must not be spent on a caller whom nobody has
+    /// authenticated.
+    fn may_ask(&self, api: Api, authorization: &Auth, target: &Target) -> bool {
         let meant = match authorization {
             Auth::Provider => true,
-            Auth::Caller(_) => at == 0 && target.index == 0,
+            Auth::Caller(_) => target.index == 0,
         };
         meant && self.providers[target.index].speaks(api)
     }
