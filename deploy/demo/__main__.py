@@ -52,6 +52,7 @@ STEPS = (
     ("embeddings", steps_cache.embeddings, False),
     ("refusals", steps_errors.refusals, False),
     ("provider errors", steps_errors.provider_errors, False),
+    ("provider outage", steps_errors.provider_outage, False),
     ("own records", steps_errors.own_records, False),
     ("burst", steps_errors.burst, False),
     ("second replica", steps_cache.second_replica, True),

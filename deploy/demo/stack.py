@@ -11,7 +11,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MAX_BODY = 262144
 ORIGIN = "demo.example/signet"
 PSQL = ["-U", "signet", "-d", "signet", "-v", "ON_ERROR_STOP=1", "-qAtc"]
-MODELS = ("gpt-4o-mini", "text-embedding-3-small")
+# Each model and its names at the mock, in the order in which they are asked.
+TARGETS = {"gpt-4o-mini": ("gpt-4o-mini",), "text-embedding-3-small": ("text-embedding-3-small",),
+           "gpt-two-places": ("first-place", "second-place")}
+MODELS = tuple(TARGETS)
 
 
 def settings(mock):
@@ -20,10 +23,11 @@ def settings(mock):
     values = {"SIGNET_SERVER__MAX_BODY_BYTES": str(MAX_BODY), "SIGNET_LINEAGE__ORIGIN": ORIGIN,
               "SIGNET_SEMANTIC__SAMPLE_SHARE": "0",  # each step says what it gets, so no hit may be drawn to be checked
               "SIGNET_PROVIDER__0__NAME": "mock", "SIGNET_PROVIDER__0__BASE_URL": mock}
-    for number, model in enumerate(MODELS):
+    for number, (model, targets) in enumerate(TARGETS.items()):
         values[f"SIGNET_MODEL__{number}__NAME"] = model
-        values[f"SIGNET_MODEL__{number}__TARGETS__0__PROVIDER"] = "mock"
-        values[f"SIGNET_MODEL__{number}__TARGETS__0__MODEL"] = model
+        for place, target in enumerate(targets):
+            values[f"SIGNET_MODEL__{number}__TARGETS__{place}__PROVIDER"] = "mock"
+            values[f"SIGNET_MODEL__{number}__TARGETS__{place}__MODEL"] = target
     return values
 
 
@@ -45,9 +49,11 @@ class Gateway:
         except (wire.Cut, ValueError):
             return None
 
-    def ask_admin(self, path):
-        headers = {"Authorization": f"Bearer {self.token}"}
-        return wire.exchange(self.admin, "GET", path, headers, timeout=10, host=self.host)
+    def ask_admin(self, path, order=None):
+        """A GET, or a POST of an order."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        method, body = ("GET", b"") if order is None else ("POST", json.dumps(order).encode())
+        return wire.exchange(self.admin, method, path, headers, body, timeout=10, host=self.host)
 
     def entries(self, layer):
         """What a layer of the cache holds, as /metrics says."""

@@ -1,7 +1,7 @@
 """Steps about what is refused, what fails, and what is limited."""
 
 from callers import MODEL, Caller, said
-from checks import answered, holds, refused, same
+from checks import answered, holds, refused, same, wait_until
 
 
 def refusals(demo):
@@ -38,6 +38,38 @@ def provider_errors(demo):
     with demo.upstream_calls(0):
         answered(demo.alice.ask(prompt), cache="EXACT")
     return "429 with Retry-After, 500 and a cut answer (502) are passed on and not cached; then MISS and EXACT"
+
+
+def provider_outage(demo):
+    """One of two places of a model fails: the other answers, the breaker opens, and a probe closes it."""
+    prompt, model = "What is cumin?", {"model": "gpt-two-places"}
+
+    def explained():
+        told = answered(demo.gateway.ask_admin("/admin/v1/route/explain", model)).json()["targets"]
+        return {target["model"]: target for target in told}
+
+    def ask(cache="MISS"):
+        answer = answered(demo.alice.ask(prompt, members=model), cache=cache)
+        count, _, why = answer.get("x-signet-attempts").partition(";")
+        return int(count), why
+
+    for _ in range(5):
+        demo.script(prompt, status=503)
+        with demo.upstream_calls(2):
+            same("attempts", ask(), (2, 'why="mock/first-place 503, mock/second-place 200"'))
+    with demo.upstream_calls(1):
+        same("attempts with an open breaker", ask(), (1, ""))
+    with demo.upstream_calls(0):
+        first = explained()["first-place"]
+        same("why the first place is not asked", first["why"], "open")
+        same("failures held against it", first["failures"], 5)
+        wait_until("the time for a probe", lambda: explained()["first-place"]["why"] == "probe", 10)
+    with demo.upstream_calls(1):
+        same("attempts with a probe", ask(), (1, ""))
+        same("the first place after its probe", explained()["first-place"]["why"], "ready")
+        answered(demo.alice.ask(prompt, members=model), cache="EXACT")
+    return (f"five 503 and five answers of the other place, none of them kept; then the breaker is open for {first['for_ms']} ms "
+            "more as explain says, one call each; the probe's answer closes it and is kept")
 
 
 def own_records(demo):

@@ -149,6 +149,22 @@ fn targets_are_asked_in_the_order_of_the_list_unless_they_say_otherwise() {
 }
 
 #[test]
+fn targets_that_share_an_order_are_of_one_kind() {
+    let text = |order: u32| {
+        format!(
+            "[[provider]]\nname = 'o'\nbase_url = 'http://o'\n[[provider]]\nname = 'a'\nkind = 'anthropic'\nbase_url = 'http://a'
+            [[model]]\nname = 'm'\ntargets = [
+                {{ provider = 'o', model = 'n', order = 0 }},
+                {{ provider = 'o', model = 'p', order = 0 }},
+                {{ provider = 'a', model = 'q', order = {order} }},
+            ]"
+        )
+    };
+    assert_eq!(good(&text(1), &[]).models[0].targets.len(), 3);
+    assert!(fault(&text(0)).starts_with("model.0.targets: of one order must be at providers of one kind"));
+}
+
+#[test]
 fn a_name_belongs_to_one_model_as_name_or_as_alias() {
     let target = "targets = [{ provider = 'openai', model = 'a' }]";
     for second in

@@ -314,7 +314,8 @@ pub(crate) fn models(
             section.fault("targets", "must name at least one provider and model");
         }
         let places = (0..).zip(targets);
-        let targets = places.filter_map(|(place, section)| target(section, place, providers)).collect();
+        let targets: Vec<Target> = places.filter_map(|(place, section)| target(section, place, providers)).collect();
+        check_tiers(&section, &targets, providers);
         let attempts_max = u32_of(&mut section, "attempts_max", 3, ATTEMPTS);
         let retry_wait_max = Duration::from_millis(section.number("retry_wait_max_ms", 10_000, 0..=RETRY_WAIT_MAX_MS));
         let (semantic_mode, similarity_min, max_false_share) = rules(&mut section, semantic);
@@ -358,6 +359,20 @@ fn rules(section: &mut Section<'_>, all: &Semantic) -> (SemanticMode, Option<f32
         section.fault("max_false_share", "is over semantic.max_false_share");
     }
     (mode, floor, bound)
+}
+
+/// Answers of one order are stored as those of one another: they have to come from the same kind of provider.
+fn check_tiers(section: &Section<'_>, targets: &[Target], providers: &[Provider]) {
+    let kind = |target: &Target| {
+        let provider = providers.iter().find(|provider| provider.name == target.provider);
+        provider.map(|provider| provider.kind.name())
+    };
+    let mixed = |(at, target): (usize, &Target)| {
+        targets[..at].iter().any(|other| other.order == target.order && kind(other) != kind(target))
+    };
+    if targets.iter().enumerate().any(mixed) {
+        section.fault("targets", "of one order must be at providers of one kind");
+    }
 }
 
 fn u32_of(section: &mut Section<'_>, key: &str, default: u64, range: RangeInclusive<u64>) -> u32 {

@@ -192,6 +192,8 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/lineage/keys/rotate", post(rotate))
         .route("/admin/v1/lineage/keyring", post(publish_keyring))
         .route("/admin/v1/lineage/prune", post(prune))
+        .route("/admin/v1/route/explain", post(crate::explain::explain))
+        .route("/admin/v1/route/state", get(crate::explain::state))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     let audits = Router::new()
@@ -419,7 +421,7 @@ async fn prune(State(admin): State<Admin>) -> Response {
 
 /// The order in a body, or its refusal.
 #[expect(clippy::result_large_err, reason = "the refusal is the answer")]
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Response> {
+pub(crate) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Response> {
     Json::from_bytes(body).map(|Json(order)| order).map_err(|error| bad(&error))
 }
 
@@ -431,7 +433,7 @@ fn done<T: Serialize>(outcome: Result<T, Fault>) -> Response {
     }
 }
 
-fn bad(error: &dyn Display) -> Response {
+pub(crate) fn bad(error: &dyn Display) -> Response {
     (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
 }
 
@@ -449,6 +451,7 @@ async fn tree(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     if let Some(pipeline) = app.pipeline.get() {
+        crate::explain::measure(pipeline, &app.metrics);
         let cache = pipeline.cache();
         app.metrics.cache_entries("local", cache.local_entries());
         app.metrics.cache_entries("semantic", cache.semantic().map_or(0, |layer| layer.len() as u64));

@@ -4,6 +4,7 @@ mod admin;
 mod app;
 mod audit;
 mod body;
+mod explain;
 mod faces;
 mod health;
 mod load;

@@ -27,7 +27,7 @@ pub(crate) fn deadline(head: &Head) -> Result<Option<Instant>, Fault> {
     Ok(patience.map(|patience| Instant::from_std(head.received) + patience.saturating_sub(MARGIN.min(patience / 10))))
 }
 
-fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
+pub(crate) fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
     let ours = text(OURS).map(|text| {
         let patience = text.parse().ok().map(Duration::from_millis);

@@ -256,6 +256,14 @@ impl Pipeline {
         Ok(auth)
     }
 
+    /// The tenant of all callers, where they are one; else of nobody in particular.
+    pub(crate) fn usual_tenant(&self) -> TenantId {
+        match self.parts.settings.auth {
+            AuthMode::Local => self.local,
+            AuthMode::Open | AuthMode::Passthrough => self.anonymous,
+        }
+    }
+
     fn tenant(&self, head: &Head) -> Result<(TenantId, &'static str, Auth), Fault> {
         match self.parts.settings.auth {
             AuthMode::Local => Ok((self.local, "passthrough", Auth::Provider)),

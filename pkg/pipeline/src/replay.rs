@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::head::Head;
 use crate::landing;
 use crate::pipeline::Pipeline;
-use crate::reply::{self, Hit, Reply, ReplyBody, names};
+use crate::reply::{self, Hit, Reply, ReplyBody};
 use crate::serve::Plan;
 use bytes::Bytes;
 use signet_cache::{Ask, Decision, Entry};
@@ -86,9 +86,6 @@ impl Pipeline {
         let mut headers = http::HeaderMap::with_capacity(24);
         reply::common(&mut headers, exchange, head.request_id.as_str(), exchange.stream);
         reply::hit(&mut headers, &hit);
-        if let Some(asked) = &exchange.provider {
-            reply::set(&mut headers, names::ATTEMPTS, &asked.attempts.len().to_string());
-        }
         let (stream, usage) = (exchange.stream, entry.body.usage());
         self.count_tokens(usage, false);
         let attested = exchange.close(&Ending {

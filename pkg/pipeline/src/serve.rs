@@ -191,7 +191,11 @@ impl Pipeline {
         if plan.controls.fetch != Fetch::IfNeeded {
             self.open(exchange)?;
             self.parts.recorder.opened().await?;
-            let landed = self.in_time(exchange, plan, &call, Box::pin(landing::depart(fleet(), &call, max))).await?;
+            let landed = self.in_time(exchange, plan, &call, Box::pin(landing::depart(fleet(), &call, max))).await;
+            let landed = match landed {
+                Ok(landed) => landed,
+                Err(fault) => return self.stale(exchange, head, plan).await.unwrap_or(Err(fault)),
+            };
             self.parts.metrics.step(Step::Upstream, started.elapsed());
             return self.land(exchange, head, filling, None, (&landed, plan)).await;
         }
@@ -204,7 +208,10 @@ impl Pipeline {
             };
             let seat = self.flights.join(plan.key, depart)?;
             let asks = seat.leads.then_some(&*call);
-            let landed: Arc<Landed> = self.in_time(exchange, plan, asks, seat.landed()).await?;
+            let landed: Arc<Landed> = match self.in_time(exchange, plan, asks, seat.landed()).await {
+                Ok(landed) => landed,
+                Err(fault) => return self.stale(exchange, head, plan).await.unwrap_or(Err(fault)),
+            };
             if !seat.leads && landed.is_large() {
                 // Too large to share: whoever started the call has it, everyone else makes one of its own.
                 self.open(exchange)?;
@@ -318,7 +325,7 @@ impl Pipeline {
 }
 
 /// Where the answer to a request is found: everything that decides it is in the partition or the key.
-fn place(
+pub(crate) fn place(
     (tenant, namespace): (TenantId, &str),
     (targets, policy_generation): ([u8; 32], u64),
     request: &Request,
@@ -348,7 +355,7 @@ fn is_event_stream(headers: &http::HeaderMap) -> bool {
 }
 
 /// What prefers one of equal targets: the beginning of the prompt, which the provider's own cache may know; or all of it.
-fn affinity(tenant: TenantId, request: &Request, key: &CacheKey) -> Affinity {
+pub(crate) fn affinity(tenant: TenantId, request: &Request, key: &CacheKey) -> Affinity {
     match request.prefix() {
         Some(prefix) => Affinity::of(&[tenant.as_bytes(), request.model().as_bytes(), &prefix]),
         None => Affinity::of(&[key.as_bytes()]),

@@ -77,7 +77,7 @@ async fn measure(fleet: &Fleet) -> (f64, f64) {
     let each = |started: Instant| started.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS);
     let started = Instant::now();
     for _ in 0..ROUNDS {
-        black_box(fleet.plan(&route, ask.affinity, tokio::time::Instant::now()));
+        black_box(fleet.plan(&route, (ask.api, &ask.authorization), ask.affinity, tokio::time::Instant::now()));
     }
     let plan = each(started);
     let started = Instant::now();

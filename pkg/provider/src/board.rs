@@ -242,9 +242,10 @@ impl Permit {
 
     /// The call failed, before the head or inside the body.
     pub(crate) fn failed(&mut self, error: &UpstreamError) {
-        // Its size is a limit of ours, and no call was made without credentials.
-        if !matches!(error, UpstreamError::TooLarge { .. } | UpstreamError::NoCredentials) {
-            self.tell(true);
+        // Its size is a limit of ours, and no call is made of the others.
+        match error {
+            UpstreamError::TooLarge { .. } | UpstreamError::NoCredentials | UpstreamError::NotSpoken { .. } => {}
+            _ => self.tell(true),
         }
     }
 

@@ -35,7 +35,7 @@ pub struct Ask {
     pub query: Option<PathAndQuery>,
     /// The caller's end-to-end headers.
     pub headers: RequestHeaders,
-    /// Whose credentials. A caller's own go to the first provider only and never to a fallback.
+    /// Whose credentials. A caller's own go to the first provider only and never to another.
     pub authorization: Auth,
     /// The head must be there by then; all attempts and pauses together are given up otherwise. The body may take longer.
     pub deadline: Option<Instant>,
@@ -178,10 +178,20 @@ impl Fleet {
         &self.board
     }
 
-    /// The order in which the route's targets would be asked at `now`. Asks nobody and changes nothing.
-    pub fn plan(&self, route: &Route, affinity: Option<Affinity>, now: Instant) -> Plan {
-        let views: Vec<View> = route.targets.iter().map(|target| target.member.view(now)).collect();
-        plan(&route.targets, &views, affinity.unwrap_or_else(|| Affinity(self.board.turn())))
+    /// The order in which the route's targets would be asked at `now`: those that have this API and may see these
+    /// credentials. Asks nobody and, given an affinity, changes nothing.
+    pub fn plan(
+        &self,
+        route: &Route,
+        (api, authorization): (Api, &Auth),
+        affinity: Option<Affinity>,
+        now: Instant,
+    ) -> Plan {
+        let views: Vec<View> = route.targets.iter().map(|target| target.view(now)).collect();
+        let affinity = affinity.unwrap_or_else(|| Affinity(self.board.turn()));
+        let mut plan = plan(&route.targets, &views, affinity);
+        plan.steps.retain(|step| self.may_ask(api, authorization, &route.targets[step.target]));
+        plan
     }
 
     /// Asks the route's targets in the order of their plan until one answers, by the rules of [`verdict`].
@@ -234,7 +244,13 @@ impl Fleet {
                 steps.push_front(step);
             }
         }
-        Err(Refused { error: UpstreamError::NoCredentials, attempts: ask.trail.attempts() })
+        let speaks = |target: &Target| self.providers[target.index].speaks(ask.api);
+        let error = if route.targets.iter().any(speaks) {
+            UpstreamError::NoCredentials
+        } else {
+            UpstreamError::NotSpoken { api: ask.api }
+        };
+        Err(Refused { error, attempts: Attempts::new() })
     }
 
     /// One call, given up at the caller's deadline; says whether it was that.
@@ -250,15 +266,26 @@ impl Fleet {
 
     /// The targets that may be asked, in order.
     fn steps(&self, route: &Route, ask: &Ask) -> VecDeque<Step> {
-        let mut steps = if route.targets.len() == 1 {
-            VecDeque::from([Step { target: 0, why: Why::Ready }])
-        } else {
-            let plan = self.plan(route, ask.affinity, Instant::now());
+        if let [target] = &*route.targets {
+            let step = self.may_ask(ask.api, &ask.authorization, target).then_some(Step { target: 0, why: Why::Ready });
+            return step.into_iter().collect();
+        }
+        let plan = self.plan(route, (ask.api, &ask.authorization), ask.affinity, Instant::now());
+        if matches!(ask.authorization, Auth::Provider) {
             tell_outliers(route, &plan);
-            VecDeque::from(plan.steps)
+        }
+        plan.steps.into()
+    }
+
+    /// Whether a target has this API and may see these credentials. A caller's own are meant for the first provider, whichever
+    /// model there; no other origin may see them, and a key of ours must not be spent on a caller whom nobody has
+    /// authenticated.
+    fn may_ask(&self, api: Api, authorization: &Auth, target: &Target) -> bool {
+        let meant = match authorization {
+            Auth::Provider => true,
+            Auth::Caller(_) => target.index == 0,
         };
-        steps.retain(|step| may_ask(&ask.authorization, step.target, &route.targets[step.target]));
-        steps
+        meant && self.providers[target.index].speaks(api)
     }
 
     /// Asks all providers for their models at once. Each answer is given as it came, at most `max_bytes` long; a dead
@@ -366,15 +393,6 @@ fn tell_outliers(route: &Route, plan: &Plan) {
                 tracing::info!(%provider, %model, "a target is no longer worse than its equals");
             }
         }
-    }
-}
-
-/// A caller's own credentials are meant for the first provider; no other origin and no fallback may see them, and a key
-/// of ours must not be spent on a caller whom nobody has authenticated.
-fn may_ask(authorization: &Auth, at: usize, target: &Target) -> bool {
-    match authorization {
-        Auth::Provider => true,
-        Auth::Caller { .. } => at == 0 && target.index == 0,
     }
 }
 

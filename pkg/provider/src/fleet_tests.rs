@@ -16,6 +16,8 @@ struct Fake {
     name: ProviderName,
     base_url: String,
     fails: Option<fn() -> UpstreamError>,
+    /// The one API that it has not.
+    lacks: Option<Api>,
     /// What it does before that, call by call.
     script: Mutex<VecDeque<Does>>,
     asked: Mutex<Vec<Call>>,
@@ -49,6 +51,10 @@ impl Provider for Fake {
         &self.base_url
     }
 
+    fn speaks(&self, api: Api) -> bool {
+        self.lacks != Some(api)
+    }
+
     async fn send(&self, call: Call) -> Result<Reply, UpstreamError> {
         self.asked.lock().push(call.clone());
         let usual = self.fails.map_or(Does::Answer(200, &[]), Does::Fail);
@@ -79,7 +85,14 @@ fn model(name: &str) -> ModelName {
 
 fn fake(name: &str, fails: Option<fn() -> UpstreamError>) -> Arc<Fake> {
     let base_url = format!("https://{name}.example/v1");
-    Arc::new(Fake { name: provider(name), base_url, fails, script: Mutex::default(), asked: Mutex::default() })
+    Arc::new(Fake {
+        name: provider(name),
+        base_url,
+        fails,
+        lacks: None,
+        script: Mutex::default(),
+        asked: Mutex::default(),
+    })
 }
 
 fn fleet(providers: &[&Arc<Fake>]) -> Fleet {
@@ -172,6 +185,26 @@ async fn a_callers_credentials_go_to_the_first_provider_only() {
 }
 
 #[tokio::test]
+async fn a_callers_credentials_go_to_another_model_of_the_provider_that_they_are_meant_for() {
+    let (a, b) = (fake("a", None).then([Does::Answer(503, &[])]), fake("b", None));
+    let targets = [("a", "x"), ("b", "y"), ("a", "z")].map(|(at, name)| (provider(at), model(name)));
+    let fleet = joined(&[&a, &b], ModelRoute::in_order(model("m"), targets));
+    let sent = send(&fleet, Auth::Caller(own())).await.expect("the other model answers");
+    assert_eq!(sent.attempts.iter().map(|attempt| attempt.model.as_str()).collect::<Vec<_>>(), ["x", "z"]);
+    assert_eq!(b.calls(), 0);
+}
+
+#[tokio::test]
+async fn a_target_whose_provider_has_not_the_api_is_not_asked() {
+    let (mut a, b) = (fake("a", None), fake("b", None));
+    Arc::get_mut(&mut a).expect("not shared yet").lacks = Some(Api::Chat);
+    let answered = send(&fleet(&[&a, &b]), Auth::Provider).await.expect("b answers");
+    assert_eq!(tried(&answered.attempts), ["b 200"]);
+    let refused = send(&fleet(&[&a]), Auth::Provider).await.expect_err("nobody has it");
+    assert_eq!((refused.error.class(), refused.attempts.len(), a.calls()), ("not_spoken", 0, 0));
+}
+
+#[tokio::test]
 async fn a_dead_provider_does_not_hide_the_models_of_the_others() {
     let (a, b) = (fake("a", Some(refused)), fake("b", None));
     let answers = fleet(&[&a, &b]).models(&ask(Auth::Provider), 100).await;
@@ -202,6 +235,7 @@ fn the_digest_changes_with_every_part_of_the_targets_and_their_order() {
         name: provider("a"),
         base_url: "https://elsewhere.example/v1".to_owned(),
         fails: None,
+        lacks: None,
         script: Mutex::default(),
         asked: Mutex::default(),
     });

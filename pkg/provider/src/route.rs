@@ -1,6 +1,6 @@
 //! Where a model's requests may go.
 
-use crate::board::{Board, Member};
+use crate::board::{Board, Member, View};
 use crate::call::Provider;
 use sha2::{Digest, Sha256};
 use signet_types::{ModelName, ProviderName};
@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A model that callers may name, and who serves it.
 #[derive(Debug, Clone)]
@@ -72,6 +73,13 @@ pub struct Target {
     pub(crate) member: Arc<Member>,
 }
 
+impl Target {
+    /// What is known of it.
+    pub fn view(&self, now: Instant) -> View {
+        self.member.view(now)
+    }
+}
+
 impl PartialEq for Target {
     /// Whether it is the same place: what else a target knows follows from that within one route.
     fn eq(&self, other: &Self) -> bool {
@@ -106,6 +114,11 @@ impl Route {
     /// Whether a choice has to be made among equals, so that an affinity is worth computing.
     pub fn has_choice(&self) -> bool {
         self.tiers.len() < self.targets.len()
+    }
+
+    /// Most attempts, and the longest pause between two.
+    pub const fn limits(&self) -> (u32, Duration) {
+        (self.attempts_max, self.retry_wait_max)
     }
 }
 

@@ -96,6 +96,20 @@ struct FindingLabels {
     evidence: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CircuitLabels {
+    provider: String,
+    model: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RetryLabels {
+    provider: String,
+    model: String,
+    reason: &'static str,
+}
+
 macro_rules! one_label {
     ($($type:ident { $label:ident }),*) => { $(
         #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -123,6 +137,23 @@ fn seconds() -> Histogram {
         5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0,
     ];
     Histogram::new(BOUNDS)
+}
+
+/// What is known of the targets.
+struct RoutingMetrics {
+    circuits: Family<CircuitLabels, Gauge>,
+    retries: Family<RetryLabels, Gauge>,
+}
+
+impl RoutingMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let circuits = Family::default();
+        registry.register("upstream_circuit", "1 for the state of a target's breaker", circuits.clone());
+        let retries = Family::default();
+        let help = "Attempts behind which another was made, by what was wrong";
+        registry.register("upstream_retries", help, retries.clone());
+        Self { circuits, retries }
+    }
 }
 
 /// What is published of the log's tree.
@@ -184,6 +215,7 @@ pub struct Metrics {
     undeclared: Gauge,
     regressed: Gauge,
     tree: TreeMetrics,
+    routing: RoutingMetrics,
     feedback: Family<VerdictLabel, Counter>,
     trust: Family<TrustLabels, Gauge>,
     labels: Family<FindingLabels, Counter>,
@@ -207,12 +239,8 @@ impl Metrics {
         let durations_help = "From a request's head to the end of its answer";
         registry.register_with_unit("request_duration", durations_help, Unit::Seconds, durations.clone());
         let step_family = Histograms::new_with_constructor(seconds as fn() -> Histogram);
-        registry.register_with_unit(
-            "step_duration",
-            "Time in each step of the pipeline",
-            Unit::Seconds,
-            step_family.clone(),
-        );
+        let steps_help = "Time in each step of the pipeline";
+        registry.register_with_unit("step_duration", steps_help, Unit::Seconds, step_family.clone());
         let steps = STEPS.iter().map(|(_, step)| step_family.get_or_create(&StepLabels { step }).clone()).collect();
         let upstream = Histograms::new_with_constructor(seconds as fn() -> Histogram);
         registry.register_with_unit("upstream_duration", "Provider calls", Unit::Seconds, upstream.clone());
@@ -244,6 +272,7 @@ impl Metrics {
             "Records that the database had confirmed and does not hold any more, when that was noticed";
         registry.register("lineage_db_regression_records", regressed_help, regressed.clone());
         let tree = TreeMetrics::register(&mut registry);
+        let routing = RoutingMetrics::register(&mut registry);
         let feedback = Family::default();
         registry.register("feedback", "Verdicts of callers on cached answers", feedback.clone());
         let trust = Family::default();
@@ -272,6 +301,7 @@ impl Metrics {
             undeclared,
             regressed,
             tree,
+            routing,
             feedback,
             trust,
             labels,
@@ -316,6 +346,20 @@ impl Metrics {
     /// The requests being served.
     pub const fn inflight(&self) -> &Gauge {
         &self.edge.inflight
+    }
+
+    /// Sets the state of a target's breaker: `closed`, `open` or `half_open`. The caller bounds the names.
+    pub fn circuit(&self, provider: &str, model: &str, state: &'static str) {
+        for known in ["closed", "half_open", "open"] {
+            let labels = CircuitLabels { provider: provider.to_owned(), model: model.to_owned(), state: known };
+            self.routing.circuits.get_or_create(&labels).set(i64::from(known == state));
+        }
+    }
+
+    /// Sets how often another attempt was made behind one of this target so far, for one reason.
+    pub fn retries(&self, provider: &str, model: &str, reason: &'static str, count: u64) {
+        let labels = RetryLabels { provider: provider.to_owned(), model: model.to_owned(), reason };
+        self.routing.retries.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Counts a refusal by a limit.
@@ -419,6 +463,9 @@ mod tests {
         metrics.step(Step::Attest, Duration::from_micros(20));
         metrics.upstream("openai", Duration::from_millis(1), Duration::from_millis(2));
         metrics.semantic("vector", "hit");
+        metrics.circuit("openai", "m", "open");
+        metrics.circuit("openai", "m", "half_open");
+        metrics.retries("openai", "m", "status_429", 5);
         metrics.limited("ip");
         metrics.record("complete");
         metrics.tokens("input", 7);
@@ -437,6 +484,9 @@ mod tests {
             "signet_step_duration_seconds_count{step=\"attest\"} 1",
             "signet_upstream_duration_seconds_count{provider=\"openai\"} 1",
             "signet_upstream_ttft_seconds_count{provider=\"openai\"} 1",
+            "signet_upstream_circuit{provider=\"openai\",model=\"m\",state=\"half_open\"} 1",
+            "signet_upstream_circuit{provider=\"openai\",model=\"m\",state=\"open\"} 0",
+            "signet_upstream_retries{provider=\"openai\",model=\"m\",reason=\"status_429\"} 5",
             "signet_cache_entries{layer=\"local\"} 2",
             "signet_semantic_decisions_total{tier=\"vector\",verdict=\"hit\"} 1",
             "signet_limited_total{dimension=\"ip\"} 1",

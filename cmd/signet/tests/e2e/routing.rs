@@ -1,6 +1,6 @@
 //! Which of several providers is asked, how often, and what is said of it.
 
-use crate::client::Answer;
+use crate::client::{Answer, ask};
 use crate::gateway::{Gateway, Setup, chat, mock, mock_with, streamed, with};
 use crate::keeper::Keeper;
 use crate::stack::free_address;
@@ -223,4 +223,71 @@ fn peers_that_accept_and_close_are_asked_once_for_each_request() {
     assert_eq!(answer.refusal(502)["type"], "upstream_error");
     assert_eq!(attempts(&answer).0, a + b, "{a} and {b}");
     assert!(a == 1 && b <= 1, "{a} and {b}");
+}
+
+fn explain(gateway: &Gateway, asked: &Value) -> Answer {
+    let token = std::fs::read_to_string(gateway.data.join("admin.token")).expect("a token");
+    let headers = [("Authorization", &*format!("Bearer {token}")), ("Content-Type", "application/json")];
+    ask(gateway.admin, "POST", "/admin/v1/route/explain", &headers, asked.to_string().as_bytes())
+}
+
+#[test]
+fn explain_tells_where_a_request_would_go_and_why_and_asks_nobody() {
+    let b = mock();
+    let gateway = before(&format!("http://{}/v1", free_address()), &b.base_url(), 1).start();
+    for _ in 0..5 {
+        gateway.chat(&to("m0", chat("What is a rail?")), &[]).is(200, "MISS");
+    }
+    for _ in 0..2 {
+        let told = explain(&gateway, &json!({"model": "m0", "headers": {"X-Signet-Timeout-Ms": "2500"}})).json();
+        assert_eq!(
+            (&told["attempts_max"], &told["deadline_ms"], &told["affinity"]),
+            (&3.into(), &2500.into(), &"none".into())
+        );
+        let [first, second] = &told["targets"].as_array().expect("a list")[..] else { panic!("{told}") };
+        assert_eq!(
+            (&first["provider"], &first["why"], &first["stored"]),
+            (&"b".into(), &"ready".into(), &false.into())
+        );
+        assert_eq!((&second["provider"], &second["why"]), (&"a".into(), &"open".into()));
+        assert!((1..6000).contains(&second["for_ms"].as_u64().expect("a time")), "{second}");
+    }
+    assert_eq!(b.counts().requests, 5);
+    let state = gateway.admin_get("/admin/v1/route/state").json();
+    let [a, b] = &state.as_array().expect("a list")[..] else { panic!("{state}") };
+    assert_eq!(
+        (&a["circuit"], &a["failures"], &a["retries"]["connect_refused"]),
+        (&"open".into(), &5.into(), &5.into())
+    );
+    assert_eq!((&b["circuit"], &b["failures"], &b["in_flight"]), (&"closed".into(), &0.into(), &0.into()));
+    assert_eq!(gateway.metric(r#"signet_upstream_circuit{provider="a",model="a-0",state="open"}"#), 1);
+    assert_eq!(gateway.metric(r#"signet_upstream_retries{provider="a",model="a-0",reason="connect_refused"}"#), 5);
+    assert_eq!(explain(&gateway, &json!({"model": "other"})).status, 404);
+    for nonsense in [
+        json!({}),
+        json!({"api": "speech", "model": "m0"}),
+        json!({"body": {"model": "m0"}}),
+        json!({"model": "m0", "headers": {"a b": "c"}}),
+        json!({"model": "m0", "headers": {"X-Signet-Timeout-Ms": "0"}}),
+        json!({"model": "m0", "tenant": "me"}),
+        json!({"model": "m0", "more": 1}),
+    ] {
+        assert_eq!(explain(&gateway, &nonsense).status, 400, "{nonsense}");
+    }
+    assert_eq!(ask(gateway.admin, "POST", "/admin/v1/route/explain", &[], b"{}").status, 401);
+}
+
+#[test]
+fn what_explain_says_of_a_conversation_is_what_is_done_with_it() {
+    let (a, b) = (mock(), mock());
+    let gateway = shared(&a, &b, ["1", "3"]).start();
+    for conversation in 0..10 {
+        let request = to("tiny", chat(&format!("Tell me of the bird {conversation}.")));
+        let told = explain(&gateway, &json!({"body": request})).json();
+        assert_eq!(told["affinity"], "prefix");
+        let before = a.counts().requests;
+        gateway.chat(&request, &[("X-Cache-Mode", "exact")]).is(200, "MISS");
+        let asked = if a.counts().requests > before { "a" } else { "b" };
+        assert_eq!(told["targets"][0]["provider"], asked, "{told}");
+    }
 }
