@@ -14,7 +14,8 @@ use tokio::time::Instant;
 const OURS: &str = "x-signet-timeout-ms";
 const THEIRS: [&str; 2] = ["x-stainless-timeout", "x-stainless-read-timeout"];
 const LONGEST: Duration = Duration::from_hours(24);
-/// What is kept for our refusal to reach the caller before it gives up; at most a tenth of its time.
+/// What is kept for our refusal to reach a caller who told us before it gives up; at most a tenth of its time. An SDK ends
+/// the wait by itself, with an error that its user expects of a timeout: it is not overtaken.
 const MARGIN: Duration = Duration::from_millis(50);
 
 /// When an answer must have begun; none where the caller does not say.
@@ -23,17 +24,21 @@ const MARGIN: Duration = Duration::from_millis(50);
 /// `X-Signet-Timeout-Ms` is no whole number of milliseconds from 1 to a day. What SDKs send unasked is not the caller's
 /// fault: it is ignored where it cannot be read.
 pub(crate) fn deadline(head: &Head) -> Result<Option<Instant>, Fault> {
-    let patience = patience(&head.headers)?;
-    Ok(patience.map(|patience| Instant::from_std(head.received) + patience.saturating_sub(MARGIN.min(patience / 10))))
+    Ok(patience(&head.headers)?.map(|patience| Instant::from_std(head.received) + patience))
 }
 
+/// How long may pass until then.
+///
+/// # Errors
+/// As [`deadline`].
 pub(crate) fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
     let ours = text(OURS).map(|text| {
         let patience = text.parse().ok().map(Duration::from_millis);
         let patience = patience.filter(|patience| !patience.is_zero() && *patience <= LONGEST);
         let message = "X-Signet-Timeout-Ms must be a whole number of milliseconds from 1 to 86400000.";
-        patience.ok_or_else(|| Fault::invalid(message.to_owned(), Some("X-Signet-Timeout-Ms")))
+        let told = patience.map(|patience| patience.saturating_sub(MARGIN.min(patience / 10)));
+        told.ok_or_else(|| Fault::invalid(message.to_owned(), Some("X-Signet-Timeout-Ms")))
     });
     let theirs = THEIRS.iter().filter_map(|name| {
         let patience = Duration::try_from_secs_f64(text(name)?.parse().ok()?).ok()?;
@@ -56,10 +61,10 @@ mod tests {
     fn the_shortest_of_what_the_caller_says_counts() {
         for (headers, expected) in [
             (&[][..], None),
-            (&[("x-signet-timeout-ms", "1500")], Some(1500)),
+            (&[("x-signet-timeout-ms", "1500")], Some(1450)),
             (&[("x-stainless-timeout", "600")], Some(600_000)),
             (&[("x-stainless-read-timeout", "2.5")], Some(2500)),
-            (&[("x-stainless-read-timeout", "600.0"), ("x-signet-timeout-ms", "90")], Some(90)),
+            (&[("x-stainless-read-timeout", "600.0"), ("x-signet-timeout-ms", "90")], Some(81)),
             (&[("x-stainless-timeout", "3"), ("x-stainless-read-timeout", "2")], Some(2000)),
             (&[("x-stainless-timeout", "1e30")], None),
             (&[("x-stainless-timeout", "9e9")], Some(86_400_000)),
