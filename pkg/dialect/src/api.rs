@@ -57,6 +57,16 @@ impl Api {
         }
     }
 
+    /// The other APIs in which what is asked here can be asked, the closest first.
+    pub const fn stand_ins(self) -> &'static [Self] {
+        match self {
+            Self::Chat => &[Self::Messages],
+            Self::Messages => &[Self::Chat],
+            Self::Completions | Self::Responses => &[Self::Chat, Self::Messages],
+            Self::Embeddings | Self::Models | Self::CountTokens => &[],
+        }
+    }
+
     /// The API that callers reach at `path`.
     pub fn at(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|api| api.route() == path)

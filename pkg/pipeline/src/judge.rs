@@ -115,12 +115,17 @@ impl Judge {
             affinity: None,
             trail: Arc::default(),
         };
-        let body = |target: &Target| {
+        let body = |target: &Target, api: Api| {
+            // Its answer is read as a chat completion.
+            if api != Api::Chat {
+                return None;
+            }
             let messages = json!([
                 {"role": "system", "content": INSTRUCTION},
                 {"role": "user", "content": data},
             ]);
-            Bytes::from(json!({"model": target.model.as_str(), "messages": messages, "temperature": 0}).to_string())
+            let body = json!({"model": target.model.as_str(), "messages": messages, "temperature": 0});
+            Some(Bytes::from(body.to_string()))
         };
         let sent = self.fleet.send(&route, &ask, &body).await.map_err(|_| "no provider answered")?;
         if sent.reply.status.as_u16() != 200 {

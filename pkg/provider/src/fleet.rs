@@ -106,6 +106,8 @@ pub struct Sent {
     pub target: usize,
     /// Its tier; only what tier 0 answers may be stored.
     pub tier: usize,
+    /// The API in which it was asked and has answered.
+    pub api: Api,
 }
 
 /// A request that nobody answered.
@@ -196,7 +198,8 @@ impl Fleet {
 
     /// Asks the route's targets in the order of their plan until one answers, by the rules of [`verdict`].
     ///
-    /// `body` makes the bytes for a target, since the model may have another name there. It is called once an attempt.
+    /// `body` makes the bytes for a target in the API that it is asked in, since the model may have another name there. It
+    /// is called once an attempt; a target for which there are none is left out.
     ///
     /// # Errors
     /// The last failure, with all attempts.
@@ -204,13 +207,15 @@ impl Fleet {
         &self,
         route: &Route,
         ask: &Ask,
-        body: &(dyn Fn(&Target) -> Bytes + Send + Sync),
+        body: &(dyn Fn(&Target, Api) -> Option<Bytes> + Send + Sync),
     ) -> Result<Sent, Refused> {
         let mut steps = self.steps(route, ask);
         let (mut waited, mut pause) = (false, Duration::ZERO);
         ask.trail.0.lock().clear();
         while let Some(step) = steps.pop_front() {
             let target = &route.targets[step.target];
+            let said = self.spoken(target, ask.api).and_then(|api| Some((api, body(target, api)?)));
+            let Some((api, bytes)) = said else { continue };
             let insisting = steps.is_empty() || step.why.is_out();
             let Some(mut permit) = target.member.begin(insisting, Instant::now()) else {
                 steps.push_back(Step { why: Why::Open { until: None }, ..step }); // since it was planned
@@ -218,7 +223,7 @@ impl Fleet {
             };
             ask.trail.begin(target, std::mem::take(&mut pause));
             let started = Instant::now();
-            let (result, late) = self.attempt(target, ask, body(target)).await;
+            let (result, late) = self.attempt(target, ask, (api, bytes)).await;
             ask.trail.end(result.as_ref().map(|reply| reply.status).map_err(UpstreamError::class), started.elapsed());
             let answer = result.as_ref().map(|reply| Answer::read(reply.status, &reply.headers, self.board.now_ms()));
             learn(target, &mut permit, &result, &answer, late);
@@ -227,7 +232,8 @@ impl Fleet {
                 let attempts = ask.trail.attempts();
                 return match result {
                     Ok(reply) => {
-                        Ok(Sent { reply: reply.watched(permit), attempts, target: step.target, tier: target.tier })
+                        let (target, tier) = (step.target, target.tier);
+                        Ok(Sent { reply: reply.watched(permit), attempts, target, tier, api })
                     }
                     Err(error) => Err(Refused { error, attempts }),
                 };
@@ -244,8 +250,7 @@ impl Fleet {
                 steps.push_front(step);
             }
         }
-        let speaks = |target: &Target| self.providers[target.index].speaks(ask.api);
-        let error = if route.targets.iter().any(speaks) {
+        let error = if route.targets.iter().any(|target| self.spoken(target, ask.api).is_some()) {
             UpstreamError::NoCredentials
         } else {
             UpstreamError::NotSpoken { api: ask.api }
@@ -254,8 +259,8 @@ impl Fleet {
     }
 
     /// One call, given up at the caller's deadline; says whether it was that.
-    async fn attempt(&self, target: &Target, ask: &Ask, body: Bytes) -> (Result<Reply, UpstreamError>, bool) {
-        let sending = self.providers[target.index].send(ask.call(Some(&target.model), target.tier > 0, body));
+    async fn attempt(&self, target: &Target, ask: &Ask, said: (Api, Bytes)) -> (Result<Reply, UpstreamError>, bool) {
+        let sending = self.providers[target.index].send(ask.call(Some(&target.model), target.tier > 0, said));
         let Some(deadline) = ask.deadline else { return (sending.await, false) };
         let started = Instant::now();
         match timeout_at(deadline, sending).await {
@@ -285,7 +290,15 @@ impl Fleet {
             Auth::Provider => true,
             Auth::Caller(_) => target.index == 0,
         };
-        meant && self.providers[target.index].speaks(api)
+        meant && self.spoken(target, api).is_some()
+    }
+
+    /// The API in which a target is asked what was asked in `api`: the same if its provider has it, else the first of its
+    /// [stand-ins](Api::stand_ins) that it has.
+    pub fn spoken(&self, target: &Target, api: Api) -> Option<Api> {
+        let provider = &self.providers[target.index];
+        let stand_in = || api.stand_ins().iter().copied().find(|api| provider.speaks(*api));
+        if provider.speaks(api) { Some(api) } else { stand_in() }
     }
 
     /// Asks all providers for their models at once. Each answer is given as it came, at most `max_bytes` long; a dead
@@ -302,7 +315,7 @@ impl Fleet {
         };
         let asked = self.providers[..asked].iter().filter(|provider| provider.speaks(ask.api));
         let answers = asked.map(|provider| async move {
-            let answer = match provider.send(ask.call(None, false, Bytes::new())).await {
+            let answer = match provider.send(ask.call(None, false, (ask.api, Bytes::new()))).await {
                 Ok(reply) => reply.body.collect(max_bytes).await.map(|body| (reply.status, body)),
                 Err(error) => Err(error),
             };
@@ -313,12 +326,12 @@ impl Fleet {
 }
 
 impl Ask {
-    fn call(&self, model: Option<&ModelName>, fallback: bool, body: Bytes) -> Call {
+    fn call(&self, model: Option<&ModelName>, fallback: bool, (api, body): (Api, Bytes)) -> Call {
         Call {
-            api: self.api,
+            api,
             model: model.cloned(),
             method: self.method.clone(),
-            query: self.query.clone(),
+            query: self.query.clone().filter(|_| api == self.api),
             fallback,
             headers: self.headers.clone(),
             body,

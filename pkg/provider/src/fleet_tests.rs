@@ -17,7 +17,7 @@ struct Fake {
     base_url: String,
     fails: Option<fn() -> UpstreamError>,
     /// The one API that it has not.
-    lacks: Option<Api>,
+    has: Option<&'static [Api]>,
     /// What it does before that, call by call.
     script: Mutex<VecDeque<Does>>,
     asked: Mutex<Vec<Call>>,
@@ -52,7 +52,7 @@ impl Provider for Fake {
     }
 
     fn speaks(&self, api: Api) -> bool {
-        self.lacks != Some(api)
+        self.has.is_none_or(|has| has.contains(&api))
     }
 
     async fn send(&self, call: Call) -> Result<Reply, UpstreamError> {
@@ -89,7 +89,7 @@ fn fake(name: &str, fails: Option<fn() -> UpstreamError>) -> Arc<Fake> {
         name: provider(name),
         base_url,
         fails,
-        lacks: None,
+        has: None,
         script: Mutex::default(),
         asked: Mutex::default(),
     })
@@ -129,7 +129,7 @@ fn ask(authorization: Auth) -> Ask {
 
 async fn send(fleet: &Fleet, authorization: Auth) -> Result<Sent, Refused> {
     let route = fleet.resolve(&model("m")).expect("configured");
-    fleet.send(&route, &ask(authorization), &|target| Bytes::from(target.model.to_string())).await
+    fleet.send(&route, &ask(authorization), &|target, _| Some(Bytes::from(target.model.to_string()))).await
 }
 
 fn refused() -> UpstreamError {
@@ -197,11 +197,37 @@ async fn a_callers_credentials_go_to_another_model_of_the_provider_that_they_are
 #[tokio::test]
 async fn a_target_whose_provider_has_not_the_api_is_not_asked() {
     let (mut a, b) = (fake("a", None), fake("b", None));
-    Arc::get_mut(&mut a).expect("not shared yet").lacks = Some(Api::Chat);
+    Arc::get_mut(&mut a).expect("not shared yet").has = Some(&[Api::Embeddings]);
     let answered = send(&fleet(&[&a, &b]), Auth::Provider).await.expect("b answers");
     assert_eq!(tried(&answered.attempts), ["b 200"]);
     let refused = send(&fleet(&[&a]), Auth::Provider).await.expect_err("nobody has it");
     assert_eq!((refused.error.class(), refused.attempts.len(), a.calls()), ("not_spoken", 0, 0));
+}
+
+#[tokio::test]
+async fn a_target_is_asked_in_the_api_that_stands_in_where_its_provider_has_not_the_callers() {
+    let (mut a, b) = (fake("a", None), fake("b", Some(refused)));
+    Arc::get_mut(&mut a).expect("not shared yet").has = Some(&[Api::Messages]);
+    let fleet = fleet(&[&b, &a]);
+    let route = fleet.resolve(&model("m")).expect("configured");
+    let ask = Ask { query: Some(PathAndQuery::from_static("/?x=1")), ..ask(Auth::Provider) };
+    let body = |_: &Target, api: Api| Some(Bytes::from_static(api.name().as_bytes()));
+    let sent = fleet.send(&route, &ask, &body).await.expect("a answers");
+    assert_eq!((sent.target, sent.api), (1, Api::Messages));
+    let (asked, other) = (a.asked.lock(), b.asked.lock());
+    assert_eq!((asked[0].api, &asked[0].body[..], &asked[0].query), (Api::Messages, &b"messages"[..], &None));
+    assert_eq!((other[0].api, &other[0].body[..], other[0].query.is_some()), (Api::Chat, &b"chat"[..], true));
+}
+
+#[tokio::test]
+async fn a_target_to_which_the_request_cannot_be_said_is_left_out() {
+    let (mut a, b) = (fake("a", None), fake("b", None));
+    Arc::get_mut(&mut a).expect("not shared yet").has = Some(&[Api::Messages]);
+    let fleet = fleet(&[&a, &b]);
+    let route = fleet.resolve(&model("m")).expect("configured");
+    let body = |_: &Target, api: Api| (api == Api::Chat).then(Bytes::new);
+    let sent = fleet.send(&route, &ask(Auth::Provider), &body).await.expect("b answers");
+    assert_eq!((sent.target, a.calls(), tried(&sent.attempts)), (1, 0, vec!["b 200".to_owned()]));
 }
 
 #[tokio::test]
@@ -235,7 +261,7 @@ fn the_digest_changes_with_every_part_of_the_targets_and_their_order() {
         name: provider("a"),
         base_url: "https://elsewhere.example/v1".to_owned(),
         fails: None,
-        lacks: None,
+        has: None,
         script: Mutex::default(),
         asked: Mutex::default(),
     });
@@ -277,7 +303,7 @@ fn tried(attempts: &Attempts) -> Vec<String> {
 
 async fn sent(fleet: &Fleet, ask: &Ask) -> Result<Sent, Refused> {
     let route = fleet.resolve(&model("m")).expect("configured");
-    fleet.send(&route, ask, &|target| Bytes::from(target.model.to_string())).await
+    fleet.send(&route, ask, &|target, _| Some(Bytes::from(target.model.to_string()))).await
 }
 
 fn patient(seconds: u64) -> Ask {
