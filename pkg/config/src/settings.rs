@@ -73,6 +73,10 @@ pub struct Server {
     pub max_body_bytes: usize,
     /// Longest answer that is buffered for a header receipt.
     pub max_response_bytes: usize,
+    /// Most of a stream that is kept for callers who share it, in bytes.
+    pub stream_buffer_bytes: usize,
+    /// How long a caller that reads slowly may hold up those who share its stream.
+    pub slow_reader: Duration,
     /// Callers' connections at a time.
     pub max_connections: usize,
     /// Requests served at a time. 0: any number.

@@ -288,6 +288,9 @@ impl State {
 
     /// Writes OPEN: the last step before money is spent.
     pub(crate) fn open(&mut self) -> Result<(), Fault> {
+        if self.opened.is_some() {
+            return Ok(()); // it joined others and makes a call of its own now
+        }
         let request = self.request.clone().unwrap_or_else(|| self.no_request());
         let facts = OpenFacts {
             id: self.id,
@@ -302,6 +305,11 @@ impl State {
         };
         self.opened = self.recorder.open(&facts)?;
         Ok(())
+    }
+
+    /// Whether the log knows that a call is made for this exchange.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.opened.is_some()
     }
 
     fn close(&mut self, ending: &Ending<'_>) -> Result<Option<Attested>, Fault> {

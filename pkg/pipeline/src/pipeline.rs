@@ -3,9 +3,8 @@
 use crate::capture::Capture;
 use crate::exchange::{Ending, Exchange, Identity, Operation, Sent};
 use crate::fault::{Fault, is_timeout};
-use crate::flight::Flights;
+use crate::flight::{Flights, Pace};
 use crate::head::{BodyFault, Head};
-use crate::landing::Landed;
 use crate::persist::Outbox;
 use crate::questions::QuestionDraw;
 use crate::recorder::Recorder;
@@ -85,6 +84,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// Largest provider answer that is buffered, in bytes.
     pub max_response_bytes: usize,
+    /// How far participants of a stream may be apart.
+    pub pace: Pace,
     /// How long a participant of a flight waits at most.
     pub wait_max: Duration,
     /// Providers whose streams are asked for usage only where the caller asks.
@@ -139,7 +140,7 @@ pub struct Parts {
 /// The life of every request.
 pub struct Pipeline {
     pub(crate) parts: Parts,
-    pub(crate) flights: Arc<Flights<Landed>>,
+    pub(crate) flights: Arc<Flights>,
     pub(crate) nobody: Arc<TenantKeys>,
     local: TenantId,
     anonymous: TenantId,
@@ -153,7 +154,8 @@ impl Pipeline {
         let named = |name: &[u8]| parts.keys.tenant_of("name", name);
         let (local, anonymous) = (named(b"local"), named(b"anonymous"));
         let forwarding_seen = Arc::new(Once::new());
-        Self { parts, flights: Arc::default(), nobody, local, anonymous, forwarding_seen }
+        let flights = Arc::new(Flights::new(parts.settings.pace));
+        Self { parts, flights, nobody, local, anonymous, forwarding_seen }
     }
 
     /// The same gateway with upstream connections of its own, for another thread: caches, single-flight, limits and log

@@ -15,7 +15,7 @@ use signet_limits::{IpLimiter, Quota};
 use signet_lineage::{BreakGlassKey, Gateway, Signer};
 use signet_minilm::{MiniLm, Rescoring, source};
 use signet_pipeline::{
-    AuthMode, Capture, Durability, Judge, Outbox, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder,
+    AuthMode, Capture, Durability, Judge, Outbox, Pace, Parts, Pipeline, QuestionDraw, QuestionFiles, Recorder,
     RemoteEmbedder, RouteRules, Sampler, Sampling, Settings, TreeView, Voice,
 };
 use signet_provider::{
@@ -34,6 +34,9 @@ use std::time::Duration;
 
 /// Raised when the rules that make cache keys change, so that an old entry is never found under a new meaning.
 const POLICY_GENERATION: u64 = 1;
+
+/// Most that is kept of all running streams together, for callers who share them.
+const STREAMS_BYTES: usize = 256 << 20;
 
 /// What the whole process shares.
 #[derive(Clone)]
@@ -365,6 +368,11 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
         },
         trusted_proxies: config.server.trusted_proxies.clone(),
         max_response_bytes: config.server.max_response_bytes,
+        pace: Pace {
+            buffer_bytes: config.server.stream_buffer_bytes,
+            total_bytes: STREAMS_BYTES,
+            slow_after: config.server.slow_reader,
+        },
         wait_max: config.providers.iter().map(|provider| provider.total_timeout).max().unwrap_or_default(),
         usage_unasked: Arc::new(usage_unasked(config)),
         models: config

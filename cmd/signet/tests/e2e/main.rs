@@ -42,6 +42,7 @@ mod replay;
 mod routing;
 mod second;
 mod semantic;
+mod shared_streams;
 mod slow;
 mod stack;
 mod stale;

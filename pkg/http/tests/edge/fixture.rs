@@ -13,7 +13,7 @@ use signet_lineage::{
     CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
 };
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
-use signet_pipeline::{AuthMode, Durability, Parts, Pipeline, Recorder, Settings, Voice, outbox};
+use signet_pipeline::{AuthMode, Durability, Pace, Parts, Pipeline, Recorder, Settings, Voice, outbox};
 use signet_provider::{Board, Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
 use signet_spool::{MemoryLog, RecordLog};
 use signet_telemetry::Metrics;
@@ -242,6 +242,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             auth: AuthMode::Open,
             trusted_proxies: Vec::new(),
             max_response_bytes: 1 << 20,
+            pace: Pace { buffer_bytes: 1 << 20, total_bytes: 1 << 20, slow_after: hour },
             wait_max: hour,
             usage_unasked: Arc::default(),
             models: Vec::new(),
