@@ -45,6 +45,7 @@ STEPS = (
     ("wrong hit", steps_cache.wrong_hit, False),
     ("near misses", steps_cache.near_misses, False),
     ("coalesced pair", steps_cache.coalesced, False),
+    ("coalesced streams", steps_cache.coalesced_streams, False),
     ("bypass", steps_cache.bypass, False),
     ("refresh", steps_cache.refresh, False),
     ("stream", steps_cache.stream, False),

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 
+import wire
 from callers import MODEL, Caller, said, streamed
 from checks import answered, holds, refused, same, wait_until
 
@@ -127,6 +128,41 @@ def coalesced(demo):
     answered(follower, cache_status="signet; fwd=miss; collapsed")
     same("Lineage-Ids", len({answer.get("lineage-id") for answer in answers}), 2)
     return "MISS and COALESCED, one upstream call, a record each"
+
+
+def coalesced_streams(demo):
+    """Streams and JSON, before and after the first byte; the caller that came first leaves."""
+    prompt, answers = "What is a coalesced stream?", []
+    demo.script(prompt, latency_ms=800, chunk_ms=100, chunks=24)
+    first = Caller(demo.ledger, demo.alice.base)
+    body = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": prompt}], "stream": True}).encode()
+    wants = [n % 4 != 3 for n in range(12)]
+    threads = [threading.Thread(target=lambda c=Caller(demo.ledger, demo.alice.base), stream=stream:
+                                answers.append((stream, c.ask(prompt, stream=stream)))) for stream in wants]
+    with demo.upstream_calls(1):
+        called = demo.calls() + 1
+        with wire.leaving(demo.alice.base, "/v1/chat/completions", first.headers({}), body) as reader:
+            wait_until("the call", lambda: demo.calls() == called, 10)
+            for thread in threads[:6]:
+                thread.start()
+            reader.line()
+            reader.fields()
+            events = wire.chunks(reader)
+            next(events)
+            for thread in threads[6:]:
+                thread.start()
+            for _ in range(6):
+                next(events)
+        for thread in threads:
+            thread.join(30)
+    same("answers", len(answers), len(wants))
+    texts = {streamed(answer, prompt)[1] if stream else said(answer, prompt) for stream, answer in answers}
+    same("different texts", len(texts), 1)
+    for _, answer in answers:
+        answered(answer, cache="COALESCED", cache_status="signet; fwd=miss; collapsed")
+    with demo.upstream_calls(0):
+        answered(demo.alice.ask(prompt, stream=True), cache="EXACT")
+    return "12 joined before and after the first byte, 3 of them for JSON; the first left: one upstream call, kept"
 
 
 def bypass(demo):

@@ -11,12 +11,15 @@ pub(crate) fn server(mut section: Section<'_>) -> Server {
         trusted_proxies: section.parsed_list("trusted_proxies", "a list of blocks, such as 10.0.0.0/8"),
         max_body_bytes: size(&mut section, "max_body_bytes", 33_554_432, 1..=GIB),
         max_response_bytes: size(&mut section, "max_response_bytes", 67_108_864, 1..=GIB),
+        stream_buffer_bytes: size(&mut section, "stream_buffer_bytes", 8_388_608, 4096..=GIB),
+        slow_reader: Duration::from_millis(section.number("slow_reader_ms", 10_000, 1..=3_600_000)),
         max_connections: size(&mut section, "max_connections", 10_000, 1..=1_000_000),
         max_inflight: u32::try_from(section.number("max_inflight", 0, 0..=1_000_000)).expect("within its range"),
         max_lag: Duration::from_millis(section.number("max_lag_ms", 50, 0..=60_000)),
         tls: tls(&mut section),
         slow: slow_callers(&mut section),
         shutdown_grace: seconds(&mut section, "shutdown_grace_s", 30, 0..=DAY_S),
+        reload_watch: section.flag("reload_watch", true),
         lock_wait: seconds(&mut section, "lock_wait_s", 30, 0..=DAY_S),
     };
     section.end();

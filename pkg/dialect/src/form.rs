@@ -18,8 +18,10 @@ pub struct Form {
 /// What an answer says of itself, and what may be kept of it.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// What a cache may keep; none of an answer that must not be served again.
+    /// The answer, in the one form that serves every way of asking for it; none where it cannot be understood.
     pub kept: Option<Kept>,
+    /// Whether a cache may keep it.
+    pub exact: bool,
     /// Whether it may serve similar questions too.
     pub semantic: bool,
     /// SHA-256 of what it says: a replay has the digest of the original.
@@ -50,6 +52,7 @@ impl Form {
             Api::CountTokens if is_count(body) => Reading {
                 digest: Some(Sha256::digest(body).into()),
                 kept: Some(Kept::Json(Bytes::copy_from_slice(body))),
+                exact: true,
                 ..Reading::default()
             },
             Api::Completions | Api::Responses | Api::Models | Api::CountTokens => Reading::default(),
@@ -66,8 +69,14 @@ impl Reading {
             finish: kept.finish().map(str::to_owned),
             served: kept.model().map(str::to_owned),
             usage: kept.usage(),
-            kept: kept.storable(Layer::Exact).is_ok().then_some(kept),
+            exact: kept.storable(Layer::Exact).is_ok(),
+            kept: Some(kept),
         }
+    }
+
+    /// What a cache may keep; none of an answer that must not be served again.
+    pub fn storable(&self) -> Option<&Kept> {
+        self.kept.as_ref().filter(|_| self.exact)
     }
 
     fn embeddings(found: &Embeddings) -> Self {
@@ -76,6 +85,7 @@ impl Reading {
             served: Some(found.model().to_owned()).filter(|model| !model.is_empty()),
             usage: found.usage(),
             kept: Some(Kept::Json(found.to_json().clone())),
+            exact: true,
             ..Self::default()
         }
     }

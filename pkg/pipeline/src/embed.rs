@@ -69,6 +69,7 @@ impl Embedder for RemoteEmbedder {
             body: Bytes::from(body),
             authorization: Auth::Provider,
             deadline: Some(Instant::now() + self.timeout),
+            trail: None,
         };
         let reply = self.provider.send(call).await.map_err(|error| EmbedFault(error.to_string()))?;
         if reply.status.as_u16() != 200 {

@@ -1,4 +1,4 @@
-//! A whole answer from upstream, and how it becomes a reply.
+//! How an upstream call ends, and how that becomes a participant's whole answer.
 
 use crate::exchange::{Ending, Exchange, Sent, State};
 use crate::fault::Fault;
@@ -6,22 +6,23 @@ use crate::fill::Filling;
 use crate::flight::Seat;
 use crate::head::Head;
 use crate::pipeline::{AuthMode, Pipeline};
-use crate::recorder::{Attested, Recorder};
+use crate::recorder::Attested;
+use crate::replay::rendered;
 use crate::reply::{self, Reply, ReplyBody, names};
 use crate::sample::Sample;
 use crate::serve::Plan;
 use crate::tried;
 use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use parking_lot::Mutex;
 use signet_cache::Source;
-use signet_dialect::{Kept, Reading, Usage};
+use signet_dialect::sse::Run;
+use signet_dialect::{Form, Kept, Reading, Usage};
 use signet_lineage::{
     AttemptFacts, Fingerprint, Outcome, PROVIDER_REQUEST_ID, Parent, ProviderFacts, Relation, UsageFacts,
 };
-use signet_provider::{Ask, Attempts, Fleet, Gathered, Route, Sent as Answered, Target, UpstreamBody, UpstreamError};
+use signet_provider::{Ask, Attempts, Gathered, Route, Sent as Replied, Target, UpstreamBody, UpstreamError};
 use signet_types::ProviderName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,18 +58,29 @@ pub(crate) struct Call {
     pub(crate) route: Route,
     pub(crate) ask: Ask,
     pub(crate) bodies: Bodies,
+    /// The form of the answer.
+    pub(crate) form: Form,
+    /// Whether a stream is asked for.
+    pub(crate) streams: bool,
 }
 
 /// How an upstream call ended.
 pub(crate) struct Landed {
-    pub(crate) outcome: Result<Whole, Missed>,
+    pub(crate) outcome: Result<Answered, Missed>,
     pub(crate) provider: ProviderName,
     pub(crate) attempts: Attempts,
     pub(crate) total: Duration,
     /// What was sent for it; none where nothing was.
     pub(crate) sent_body: Option<Bytes>,
+    pub(crate) asked_stream: bool,
     /// An answer over the bound: for one participant, the outcome is [`UpstreamError::TooLarge`] for the others.
     pub(crate) large: Mutex<Option<Large>>,
+}
+
+/// An answer that came.
+pub(crate) enum Answered {
+    Whole(Whole),
+    Stream(Streamed),
 }
 
 /// Why there is no answer.
@@ -96,67 +108,95 @@ pub(crate) struct Whole {
     /// Only an answer of tier 0 may be stored.
     pub(crate) tier: usize,
     pub(crate) ttfb: Duration,
+    pub(crate) reading: Reading,
+}
+
+/// A stream's head.
+pub(crate) struct StreamHead {
+    pub(crate) headers: HeaderMap,
+    pub(crate) target: usize,
+    /// Only an answer of tier 0 may be stored.
+    pub(crate) tier: usize,
+    pub(crate) provider: ProviderName,
+    pub(crate) attempts: Attempts,
+    pub(crate) ttfb: Duration,
+    pub(crate) sent_body: Option<Bytes>,
+}
+
+/// A stream that has ended, one way or the other.
+pub(crate) struct Streamed {
+    pub(crate) head: Arc<StreamHead>,
+    pub(crate) closing: Closing,
+    pub(crate) reading: Reading,
+    pub(crate) usage: Option<Usage>,
+    /// The provider has reported a failure inside the stream.
+    pub(crate) failed: bool,
+    /// The body behind the last event of a whole stream: its own end is waited for, so that its connection can be used again.
+    pub(crate) rest: Mutex<Option<UpstreamBody>>,
+}
+
+/// How a stream ended.
+pub(crate) enum Closing {
+    /// All of it came, up to its last event, or to where that has to be added.
+    Whole(Option<Run>),
+    /// It broke; why, for the caller.
+    Broken(Outcome, Box<str>),
 }
 
 impl Landed {
     /// Whether another attempt by someone else could do better.
     pub(crate) fn failed(&self) -> bool {
-        !matches!(&self.outcome, Ok(whole) if whole.status == 200)
+        match &self.outcome {
+            Ok(Answered::Whole(whole)) => whole.status != 200,
+            Ok(Answered::Stream(streamed)) => streamed.failed || matches!(streamed.closing, Closing::Broken(..)),
+            Err(_) => true,
+        }
     }
 
     /// Whether only one participant can have the answer.
     pub(crate) fn is_large(&self) -> bool {
         matches!(&self.outcome, Err(Missed::Upstream(error)) if matches!(**error, UpstreamError::TooLarge { .. }))
     }
-}
 
-/// Sends the call and collects the answer.
-pub(crate) async fn depart(fleet: Arc<Fleet>, call: &Call, max_bytes: usize) -> Landed {
-    let started = Instant::now();
-    match fleet.send(&call.route, &call.ask, &|target| call.bodies.of(target)).await {
-        Ok(sent) => {
-            let provider = call.route.targets[sent.target].provider.clone();
-            Landed { sent_body: call.bodies.last(), ..collect(sent, provider, started, max_bytes).await }
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.outcome, Ok(Answered::Stream(_)))
+    }
+
+    /// What the provider counted.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        match self.outcome.as_ref().ok()? {
+            Answered::Whole(whole) => whole.reading.usage,
+            Answered::Stream(streamed) => streamed.usage,
         }
-        Err(refused) => {
-            let asked = refused.attempts.last().map(|attempt| attempt.provider.clone());
-            Landed {
-                outcome: Err(missed(refused.error)),
-                provider: asked.unwrap_or_else(|| call.route.targets[0].provider.clone()),
-                sent_body: call.bodies.last().filter(|_| !refused.attempts.is_empty()),
-                attempts: refused.attempts,
-                total: started.elapsed(),
-                large: Mutex::default(),
-            }
+    }
+
+    /// Whether a participant who wants a stream, or wants none, can be given the answer: a good one that came the other way
+    /// must be understood to be said anew.
+    pub(crate) fn serves(&self, stream: bool) -> bool {
+        let asked_alike = self.asked_stream == stream;
+        match &self.outcome {
+            Ok(Answered::Whole(whole)) => asked_alike || whole.status != 200 || whole.reading.kept.is_some(),
+            Ok(Answered::Stream(streamed)) => stream || streamed.reading.kept.is_some(),
+            Err(_) => true,
         }
     }
 }
 
-/// The same as a future that owns all it needs, for a flight whose first participant has just written OPEN.
-pub(crate) fn depart_shared(
-    recorder: Arc<Recorder>,
-    fleet: Arc<Fleet>,
-    call: Arc<Call>,
-    max_bytes: usize,
-) -> BoxFuture<'static, Landed> {
-    let depart = async move {
-        match recorder.opened().await {
-            Ok(()) => depart(fleet, &call, max_bytes).await,
-            Err(_) => Landed {
-                outcome: Err(Missed::Unopened),
-                provider: call.route.targets[0].provider.clone(),
-                attempts: Attempts::new(),
-                total: Duration::ZERO,
-                sent_body: None,
-                large: Mutex::default(),
-            },
-        }
-    };
-    depart.boxed()
+/// Whether the answer is a good one and comes as a stream.
+pub(crate) fn is_stream(sent: &Replied) -> bool {
+    let value = sent.reply.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = value.and_then(|value| value.split(';').next());
+    let events = kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"));
+    sent.reply.status.as_u16() == 200 && events
 }
 
-/// Collects an answer whose head is here.
-pub(crate) async fn collect(answered: Answered, provider: ProviderName, started: Instant, max_bytes: usize) -> Landed {
+/// Collects and reads an answer whose head is here.
+pub(crate) async fn collect(
+    answered: Replied,
+    provider: ProviderName,
+    (started, max_bytes): (Instant, usize),
+    form: Form,
+) -> Landed {
     let reply = answered.reply;
     let (status, headers, ttfb) = (reply.status.as_u16(), reply.headers, reply.timings.ttfb);
     let mut large = None;
@@ -169,7 +209,10 @@ pub(crate) async fn collect(answered: Answered, provider: ProviderName, started:
             large = Some(Large { status, headers, ttfb, first, rest });
             Err(missed(UpstreamError::TooLarge { limit: max_bytes }))
         }
-        Ok(Gathered::Whole(body)) => Ok(Whole { status, headers, body, tier: answered.tier, ttfb }),
+        Ok(Gathered::Whole(body)) => {
+            let reading = if status == 200 { form.read(&body) } else { Reading::default() };
+            Ok(Answered::Whole(Whole { status, headers, body, tier: answered.tier, ttfb, reading }))
+        }
         Err(error) => Err(missed(error)),
     };
     Landed {
@@ -178,12 +221,26 @@ pub(crate) async fn collect(answered: Answered, provider: ProviderName, started:
         attempts: answered.attempts,
         total: started.elapsed(),
         sent_body: None,
+        asked_stream: false,
         large: Mutex::new(large),
     }
 }
 
-fn missed(error: UpstreamError) -> Missed {
+pub(crate) fn missed(error: UpstreamError) -> Missed {
     Missed::Upstream(Arc::new(error))
+}
+
+/// What a participant is given, and where it is from.
+struct Given<'l> {
+    landed: &'l Landed,
+    status: u16,
+    headers: &'l HeaderMap,
+    body: Bytes,
+    /// The body is a stream of ours.
+    rendered_stream: bool,
+    reading: &'l Reading,
+    tier: usize,
+    ttfb: Duration,
 }
 
 impl Pipeline {
@@ -191,21 +248,22 @@ impl Pipeline {
     pub(crate) async fn land(
         self: &Arc<Self>,
         exchange: &mut Exchange,
-        head: &Head,
+        (head, plan): (&Head, &Plan),
         filling: Option<Filling>,
-        seat: Option<&Seat<Landed>>,
-        (landed, plan): (&Landed, &Plan),
+        seat: &Seat,
+        landed: &Landed,
     ) -> Result<Reply, Fault> {
         exchange.timing.upstream = landed.total;
         let large = landed.large.lock().take();
-        let headers = match (&landed.outcome, &large) {
-            (Ok(whole), _) => Some(&whole.headers),
-            (Err(_), large) => large.as_ref().map(|large| &large.headers),
+        let headers = match &landed.outcome {
+            Ok(Answered::Whole(whole)) => Some(&whole.headers),
+            Ok(Answered::Stream(streamed)) => Some(&streamed.head.headers),
+            Err(_) => large.as_ref().map(|large| &large.headers),
         };
         exchange.asked_of(&landed.provider, &landed.attempts, headers);
         exchange.sent_on(plan.request.body(), landed.sent_body.as_ref());
-        let whole = match &landed.outcome {
-            Ok(whole) => whole,
+        let given = match &landed.outcome {
+            Ok(answered) => self.given(landed, answered, plan),
             Err(Missed::Unopened) => {
                 exchange.provider = None;
                 return Err(Fault::LineageUnavailable);
@@ -218,73 +276,103 @@ impl Pipeline {
                 };
             }
         };
-        if whole.status >= 500
+        if given.status >= 500
             && let Some(stale) = self.stale(exchange, head, plan).await
         {
             return stale;
         }
-        self.parts.metrics.upstream(landed.provider.as_str(), whole.ttfb, landed.total);
-        if matches!(whole.status, 401 | 403) && self.parts.settings.auth != AuthMode::Passthrough {
+        if matches!(given.status, 401 | 403) && self.parts.settings.auth != AuthMode::Passthrough {
+            self.parts.metrics.upstream(landed.provider.as_str(), given.ttfb, landed.total);
             return Err(Fault::ProviderRefused { provider: landed.provider.clone() });
         }
-        let reading = if whole.status == 200 { plan.request.form().read(&whole.body) } else { Reading::default() };
-        let request_id = head.request_id.as_str();
-        exchange.ttfb = Some(whole.ttfb);
-        exchange.served.clone_from(&reading.served);
-        let filling = filling.filter(|filling| whole.tier == 0 && self.will_keep(filling, reading.kept.as_ref()));
-        match seat {
-            None => self.finish_whole(exchange, request_id, filling, (whole, reading), &mut None),
-            Some(seat) => {
-                seat.attest(|first| self.finish_whole(exchange, request_id, filling, (whole, reading), first))
-            }
-        }
+        exchange.ttfb = Some(given.ttfb);
+        exchange.served.clone_from(&given.reading.served);
+        // What comes whole where a stream was asked for is passed on and not trusted any further.
+        let whole_for_stream = landed.asked_stream && !landed.is_stream();
+        let filling = filling.filter(|filling| {
+            given.tier == 0 && !whole_for_stream && self.will_keep(filling, given.reading.storable())
+        });
+        seat.attest(|first| self.finish_whole(exchange, (head, plan), filling, &given, first))
+    }
+
+    /// The answer in the form that this participant asked for.
+    fn given<'l>(&self, landed: &'l Landed, answered: &'l Answered, plan: &Plan) -> Given<'l> {
+        let wants_stream = plan.request.stream();
+        let (status, headers, reading, tier, ttfb, came) = match answered {
+            Answered::Whole(w) => (w.status, &w.headers, &w.reading, w.tier, w.ttfb, Some(&w.body)),
+            Answered::Stream(s) => (200, &s.head.headers, &s.reading, s.head.tier, s.head.ttfb, None),
+        };
+        let anew = landed.asked_stream != wants_stream && status == 200;
+        let body = match (came, &reading.kept) {
+            (Some(body), None) => body.clone(),
+            (Some(body), _) if !anew => body.clone(),
+            (_, Some(kept)) => rendered(wants_stream, kept, self.parts.clock.now_ms(), plan.request.include_usage()),
+            (None, None) => Bytes::new(),
+        };
+        let rendered_stream = anew && wants_stream && reading.kept.is_some();
+        Given { landed, status, headers, body, rendered_stream, reading, tier, ttfb }
     }
 
     fn finish_whole(
         self: &Arc<Self>,
         exchange: &mut Exchange,
-        request_id: &str,
+        (head, plan): (&Head, &Plan),
         filling: Option<Filling>,
-        (whole, reading): (&Whole, Reading),
+        given: &Given<'_>,
         first: &mut Option<Source>,
     ) -> Result<Reply, Fault> {
-        let follows = *first;
         let keys = exchange.keys().clone();
-        if let Some(source) = follows {
+        let billed = first.is_none();
+        if let Some(source) = first {
             exchange.x_cache = "COALESCED";
-            exchange.cache.decision = "coalesced";
-            exchange.parents.push(parent(&source, Relation::CoalescedLeader));
-            // It was neither asked nor sent on for this participant.
-            exchange.provider = None;
-            exchange.sent_on(&[], None);
+            exchange.follow(source);
+        } else {
+            self.parts.metrics.upstream(given.landed.provider.as_str(), given.ttfb, given.landed.total);
         }
-        let fills = follows.is_none() && filling.is_some();
+        let fills = billed && filling.is_some();
         exchange.cache.ttl_ms = filling.as_ref().filter(|_| fills).map(Filling::ttl_ms);
-        let mut headers = whole.headers.clone();
-        reply::common(&mut headers, exchange, request_id, false);
+        let mut headers = given.headers.clone();
+        reply::common(&mut headers, exchange, head.request_id.as_str(), given.rendered_stream);
+        if given.landed.is_stream() {
+            reply::fixed(&mut headers, CONTENT_TYPE, "application/json");
+        }
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, fills));
-        let billed = follows.is_none();
         let sample = exchange.sample.take().filter(|_| filling.is_some());
-        self.count_tokens(reading.usage, billed);
+        self.count_tokens(given.reading.usage, billed);
         let attested = exchange.close(&Ending {
-            status: whole.status,
-            outcome: if whole.status < 400 { Outcome::Complete } else { Outcome::UpstreamError },
-            body: Sent::Whole(&whole.body),
+            status: given.status,
+            outcome: if given.status < 400 { Outcome::Complete } else { Outcome::UpstreamError },
+            body: Sent::Whole(&given.body),
             chunks: 0,
-            answer_digest: reading.digest,
-            finish: reading.finish,
-            usage: reading.usage.map(|usage| usage_facts(usage, billed)),
+            answer_digest: given.reading.digest,
+            finish: given.reading.finish.clone(),
+            usage: given.reading.usage.map(|usage| usage_facts(usage, billed)),
         })?;
         reply::receipt(&mut headers, attested.as_ref());
-        self.compare(attested.as_ref(), sample, reading.kept.as_ref());
-        if let (true, Some(attested)) = (billed, attested.as_ref()) {
-            let source = source(attested, &keys, reading.digest);
-            *first = Some(source);
-            if let (Some(filling), Some(kept)) = (filling, reading.kept) {
-                self.fill(&keys, filling, kept, reading.semantic, source);
-            }
+        self.compare(attested.as_ref(), sample, given.reading.storable());
+        self.note_first(first, attested.as_ref(), &keys, filling, given.reading);
+        if given.rendered_stream {
+            let stream = (given.body.clone(), plan.controls.in_band);
+            return Ok(reply::replayed(headers, stream, head, attested.as_ref()));
         }
-        Ok(Reply { status: whole.status, headers, body: ReplyBody::Whole(whole.body.clone()) })
+        Ok(Reply { status: given.status, headers, body: ReplyBody::Whole(given.body.clone()) })
+    }
+
+    /// The record of whoever ended first is the one that the others name, and its answer is kept.
+    pub(crate) fn note_first(
+        &self,
+        first: &mut Option<Source>,
+        attested: Option<&Attested>,
+        keys: &Arc<signet_cache::TenantKeys>,
+        filling: Option<Filling>,
+        reading: &Reading,
+    ) {
+        let (None, Some(attested)) = (&first, attested) else { return };
+        let source = source(attested, keys, reading.digest);
+        *first = Some(source);
+        if let (Some(filling), Some(kept)) = (filling, reading.storable()) {
+            self.fill(keys, filling, kept.clone(), reading.semantic, source);
+        }
     }
 
     /// Hands a sampled decision over with the fresh answer, which is as good as those that are stored.
@@ -305,7 +393,7 @@ impl Pipeline {
 }
 
 /// The record as what others name when they stand on it.
-pub(crate) fn source(attested: &Attested, keys: &signet_cache::TenantKeys, digest: Option<[u8; 32]>) -> Source {
+fn source(attested: &Attested, keys: &signet_cache::TenantKeys, digest: Option<[u8; 32]>) -> Source {
     let record = &attested.record;
     Source {
         id: record.id,
@@ -363,6 +451,14 @@ fn facts(provider: &ProviderName, attempts: &Attempts, request_id: Option<Finger
 }
 
 impl State {
+    /// The answer is another participant's call: it was neither asked nor sent on for this one.
+    pub(crate) fn follow(&mut self, leader: &Source) {
+        self.cache.decision = "coalesced";
+        self.parents.push(parent(leader, Relation::CoalescedLeader));
+        self.provider = None;
+        self.sent_on(&[], None);
+    }
+
     /// Who was asked, in order, and what the answer's `headers` say it is called there. The last one asked gives model and
     /// provider.
     pub(crate) fn asked_of(&mut self, provider: &ProviderName, attempts: &Attempts, headers: Option<&HeaderMap>) {

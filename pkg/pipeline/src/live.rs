@@ -1,15 +1,17 @@
-//! A stream on its way from the provider to the caller.
+//! A stream on its way from a flight to one of its participants.
 //!
 //! Events pass byte for byte as they come. Only the last one (`[DONE]`) is held back until the record is written, so that
 //! a complete answer always has one. The end is always explicit: a cut upstream becomes an error event and a connection
-//! that does not end well. Dropping the body cancels the upstream call and records the abort.
+//! that does not end well. Dropping the body leaves the
+//! flight, whose call ends with its last participant, and records the abort.
 
 use crate::capture::{Held, Kept};
 use crate::exchange::{Ending, Exchange, Sent};
-use crate::fault::{Fault, is_timeout};
+use crate::fault::Fault;
 use crate::fill::Filling;
+use crate::flight::{Left, Seat, Step, Want};
 use crate::in_band::InBand;
-use crate::landing::{source, usage_facts};
+use crate::landing::{Answered, Closing, Landed, Streamed, usage_facts};
 use crate::pipeline::Pipeline;
 use crate::recorder::Attested;
 use crate::reply;
@@ -18,10 +20,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame};
 use sha2::{Digest, Sha256};
+use signet_cache::Source;
 use signet_dialect::sse::{Kind, Run};
-use signet_dialect::{Api, Failure, Fold, Reading};
-use signet_lineage::{CommitmentHasher, Forwarded, Outcome};
-use signet_provider::{UpstreamBody, UpstreamError};
+use signet_dialect::{Api, Failure, Reading, Usage};
+use signet_lineage::{CommitmentHasher, Forwarded, Outcome, UsageFacts};
+use signet_provider::UpstreamBody;
 use signet_types::ProviderName;
 use std::collections::VecDeque;
 use std::fmt;
@@ -57,10 +60,10 @@ pub(crate) struct Course {
 }
 
 enum Stage {
-    Flowing,
+    Flowing(Seat),
     /// The record is written, but not yet as safe as the mode promises; the last event is held back.
     Settling(BoxFuture<'static, Result<(), Fault>>, Option<Bytes>),
-    /// `[DONE]` is out; the provider's body should end now, so that its connection can be used again.
+    /// The last event is out; the provider's body should end now, so that its connection can be used again.
     Lingering(Pin<Box<Sleep>>),
     Broken,
     /// The server has had its turn to write what was queued before the body fails.
@@ -71,9 +74,7 @@ enum Stage {
 /// A stream's body.
 pub struct Live {
     exchange: Exchange,
-    upstream: Option<UpstreamBody>,
     course: Course,
-    fold: Fold,
     sent: CommitmentHasher,
     /// What is sent, on a route that keeps it; none once it is too much.
     held: Option<Held>,
@@ -87,6 +88,8 @@ pub struct Live {
     /// What has been sent, for a caller that takes trailers and an answer that is not broken.
     digest: Option<Sha256>,
     attested: Option<Attested>,
+    /// The provider's body behind its last event.
+    rest: Option<UpstreamBody>,
     stage: Stage,
 }
 
@@ -97,23 +100,22 @@ impl fmt::Debug for Live {
 }
 
 impl Live {
-    pub(crate) fn new(exchange: Exchange, upstream: UpstreamBody, fold: Fold, course: Course) -> Self {
-        let sent = exchange.opening().commitment_key("response").hasher();
+    pub(crate) fn new(exchange: Exchange, seat: Seat, course: Course) -> Self {
+        let commitment = exchange.opening().commitment_key("response").hasher();
         Self {
-            fold,
             held: exchange.kept.as_ref().map(Kept::held),
             exchange,
-            upstream: Some(upstream),
             noted: (0, course.started),
             digest: course.takes_trailers.then(Sha256::new),
             course,
-            sent,
+            sent: commitment,
             came: None,
             bytes: 0,
             chunks: 0,
             out: VecDeque::new(),
             attested: None,
-            stage: Stage::Flowing,
+            rest: None,
+            stage: Stage::Flowing(seat),
         }
     }
 
@@ -151,95 +153,147 @@ impl Live {
         self.came.get_or_insert_with(|| (self.sent.clone(), self.bytes))
     }
 
-    fn arrived(&mut self, piece: Bytes) {
-        if self.exchange.first_byte_ms.is_none() {
-            self.exchange.first_byte_ms = Some(self.course.pipeline.parts.clock.now_ms());
-        }
-        self.fold.push(piece);
-        while matches!(self.stage, Stage::Flowing) {
-            match self.fold.next_run() {
-                Ok(Some(run)) => self.run(run),
-                Ok(None) => break,
-                Err(too_long) => self.broken(Outcome::UpstreamError, &too_long.to_string()),
-            }
-        }
-        let (bytes, chunks) = (self.bytes, self.chunks);
-        if matches!(self.stage, Stage::Flowing) {
-            self.exchange.so_far = (200, bytes, chunks);
-            self.note_progress();
-        }
-    }
-
     /// Tells the log now and then how far the answer is, for the record that is written if this process dies. There is no
     /// timer: what does not come makes no progress.
     fn note_progress(&mut self) {
         let (bytes, at) = self.noted;
-        if self.bytes - bytes >= PROGRESS_BYTES || (self.bytes > bytes && at.elapsed() >= PROGRESS_AFTER) {
+        let due = self.bytes - bytes >= PROGRESS_BYTES || (self.bytes > bytes && at.elapsed() >= PROGRESS_AFTER);
+        if due && self.exchange.is_open() {
             self.course.pipeline.parts.recorder.log().progress(self.exchange.id, self.bytes);
             self.noted = (self.bytes, Instant::now());
         }
     }
 
     fn run(&mut self, run: Run) {
+        if self.exchange.first_byte_ms.is_none() {
+            self.exchange.first_byte_ms = Some(self.course.pipeline.parts.clock.now_ms());
+        }
         match run.kind {
             Kind::Usage if !self.course.usage_wanted => self.keep(&run.raw),
-            Kind::Done => self.complete(run.raw, run.events, true),
-            Kind::Ordinary | Kind::Finished | Kind::Usage | Kind::Error => self.pass(run.raw, run.events),
+            Kind::Ordinary | Kind::Finished | Kind::Usage | Kind::Error | Kind::Done => self.pass(run.raw, run.events),
         }
+        self.exchange.so_far = (200, self.bytes, self.chunks);
+        self.note_progress();
     }
 
-    /// The provider's body ended by the rules of its protocol.
-    fn ended(&mut self) {
-        if let Some(run) = self.fold.finish() {
-            self.run(run);
-        }
-        if !matches!(self.stage, Stage::Flowing) {
-            return;
-        }
-        if self.fold.all_finished() {
-            self.complete(Bytes::from_static(self.course.api.last_event()), 1, false);
-        } else {
-            self.broken(Outcome::UpstreamError, "The provider ended its answer early.");
+    /// The call is over.
+    fn ended(&mut self, seat: &Seat, landed: &Landed) {
+        let Ok(Answered::Stream(streamed)) = &landed.outcome else {
+            // A stream ends as one: the feed knows no other way.
+            return self.report("The stream ended as none.", "upstream_error");
+        };
+        match &streamed.closing {
+            Closing::Whole(last) => self.complete(seat, streamed, last.clone()),
+            Closing::Broken(outcome, message) => {
+                self.report(message, "upstream_error");
+                if let Err(fault) = seat.attest(|first| self.attest(*outcome, streamed, first)) {
+                    tracing::error!(%fault, "a broken stream was not recorded");
+                }
+            }
         }
     }
 
     /// The answer is whole: record, caches, last event.
-    fn complete(&mut self, last: Bytes, events: u32, came: bool) {
-        if came {
-            self.pass(last, events);
-        } else {
-            self.add(last, events);
+    fn complete(&mut self, seat: &Seat, streamed: &Streamed, last: Option<Run>) {
+        match last {
+            Some(last) => self.pass(last.raw, last.events),
+            None => self.add(Bytes::from_static(self.course.api.last_event()), 1),
         }
         let held = self.out.pop_back();
-        let (usage, failed) = (self.fold.usage(), self.fold.failed());
-        let answer = self.fold.take_answer();
-        let keys = self.exchange.keys().clone();
-        let pipeline = self.course.pipeline.clone();
-        let filling = self.course.filling.take().filter(|_| answer.is_some());
-        let sample = self.exchange.sample.take().filter(|_| filling.is_some());
-        self.exchange.cache.ttl_ms = filling.as_ref().map(Filling::ttl_ms);
-        pipeline.count_tokens(usage, true);
-        let outcome = if failed { Outcome::UpstreamError } else { Outcome::Complete };
-        let reading = answer.map(Reading::of).unwrap_or_default();
-        match self.attest(outcome, &reading) {
+        self.rest = streamed.rest.lock().take();
+        let outcome = if streamed.failed { Outcome::UpstreamError } else { Outcome::Complete };
+        match seat.attest(|first| self.attest(outcome, streamed, first)) {
             Ok(attested) => {
-                if let Some(attested) = attested.as_ref() {
-                    let source = source(attested, &keys, reading.digest);
-                    pipeline.compare(Some(attested), sample, reading.kept.as_ref());
-                    if let (Some(filling), Some(kept)) = (filling, reading.kept) {
-                        pipeline.fill(&keys, filling, kept, reading.semantic, source);
-                    }
-                }
                 let held = held.map(|last| self.course.in_band.before(last, attested.as_ref()));
                 self.attested = attested;
-                if pipeline.parts.recorder.waits() {
-                    let recorder = pipeline.parts.recorder.clone();
+                let recorder = self.course.pipeline.parts.recorder.clone();
+                if recorder.waits() {
                     self.stage = Stage::Settling(async move { recorder.settled().await }.boxed(), held);
                 } else {
                     self.release(held);
                 }
             }
             Err(fault) => self.report(&fault.to_string(), "lineage_unavailable"),
+        }
+    }
+
+    /// The record of an answer whose call is over. The first to write one stands for the call; the others name it.
+    fn attest(
+        &mut self,
+        outcome: Outcome,
+        streamed: &Streamed,
+        first: &mut Option<Source>,
+    ) -> Result<Option<Attested>, Fault> {
+        let (reading, usage) = (&streamed.reading, streamed.reading.usage.or(streamed.usage));
+        let keys = self.exchange.keys().clone();
+        let pipeline = self.course.pipeline.clone();
+        let filling = self.course.filling.take().filter(|_| reading.kept.is_some());
+        let sample = self.exchange.sample.take().filter(|_| filling.is_some());
+        let billed = first.is_none();
+        if let Some(leader) = first {
+            self.exchange.follow(leader);
+        } else {
+            self.stand_for_the_call();
+            self.exchange.cache.ttl_ms = filling.as_ref().map(Filling::ttl_ms);
+        }
+        if matches!(streamed.closing, Closing::Whole(_)) {
+            pipeline.count_tokens(usage, billed);
+        }
+        self.exchange.served.clone_from(&reading.served);
+        let attested = self.close(outcome, reading, usage.map(|usage| usage_facts(usage, billed)))?;
+        pipeline.compare(attested.as_ref(), sample, reading.storable());
+        pipeline.note_first(first, attested.as_ref(), &keys, filling, reading);
+        Ok(attested)
+    }
+
+    /// What the record says of a call that nobody else accounts for.
+    fn stand_for_the_call(&mut self) {
+        if self.exchange.cache.decision == "coalesced" {
+            self.exchange.cache.decision = "miss";
+        }
+        let took = self.course.started.elapsed();
+        let ttfb = self.exchange.ttfb.unwrap_or(took);
+        self.course.pipeline.parts.metrics.upstream(self.course.provider.as_str(), ttfb, took);
+    }
+
+    fn close(
+        &mut self,
+        outcome: Outcome,
+        reading: &Reading,
+        usage: Option<UsageFacts>,
+    ) -> Result<Option<Attested>, Fault> {
+        if let Some((came, bytes)) = self.came.take() {
+            self.exchange.upstream_body = Some(Forwarded { cm: came.finish(), bytes, changed: true });
+        }
+        let cm = self.sent.clone().finish();
+        self.exchange.close(&Ending {
+            status: 200,
+            outcome,
+            body: Sent::Hashed { cm, bytes: self.bytes, held: self.held.as_ref().map(|held| &*held.bytes) },
+            chunks: self.chunks,
+            answer_digest: reading.digest,
+            finish: reading.finish.clone(),
+            usage,
+        })
+    }
+
+    /// This participant ends before the call does: the record says how far it came, and accounts for the call if nobody else
+    /// will.
+    fn abort(&mut self, seat: Seat) {
+        let usage = match seat.leave() {
+            Left::Accounts(usage) => {
+                self.stand_for_the_call();
+                usage
+            }
+            Left::OthersAccount => {
+                self.exchange.provider = None;
+                self.exchange.sent_on(&[], None);
+                None
+            }
+        };
+        let usage = usage.map(|usage: Usage| usage_facts(usage, true));
+        if let Err(fault) = self.close(Outcome::ClientAbort, &Reading::default(), usage) {
+            tracing::error!(%fault, "an aborted stream was not recorded");
         }
     }
 
@@ -259,61 +313,34 @@ impl Live {
         Poll::Ready(())
     }
 
-    fn broken(&mut self, outcome: Outcome, message: &str) {
-        self.report(message, "upstream_error");
-        if let Err(fault) = self.attest(outcome, &Reading::default()) {
-            tracing::error!(%fault, "a broken stream was not recorded");
-        }
-    }
-
-    /// Queues an error event behind what was sent; no `[DONE]` follows it.
+    /// Queues an error event behind what was sent; the last event does not follow it.
     fn report(&mut self, message: &str, code: &str) {
         let failure =
             Failure { status: 502, message, kind: "upstream_error", param: None, code: Some(code), request_id: None };
         self.add(failure.event(self.course.api), 1);
-        (self.upstream, self.digest) = (None, None);
+        (self.rest, self.digest) = (None, None);
         self.stage = Stage::Broken;
     }
 
-    fn attest(&mut self, outcome: Outcome, reading: &Reading) -> Result<Option<Attested>, Fault> {
-        let usage = reading.usage.or_else(|| self.fold.usage());
-        let metrics = &self.course.pipeline.parts.metrics;
-        let took = self.course.started.elapsed();
-        metrics.upstream(self.course.provider.as_str(), self.exchange.ttfb.unwrap_or(took), took);
-        if let Some((came, bytes)) = self.came.take() {
-            self.exchange.upstream_body = Some(Forwarded { cm: came.finish(), bytes, changed: true });
-        }
-        self.exchange.served.clone_from(&reading.served);
-        let cm = self.sent.clone().finish();
-        self.exchange.close(&Ending {
-            status: 200,
-            outcome,
-            body: Sent::Hashed { cm, bytes: self.bytes, held: self.held.as_ref().map(|held| &*held.bytes) },
-            chunks: self.chunks,
-            answer_digest: reading.digest,
-            finish: reading.finish.clone(),
-            usage: usage.map(|usage| usage_facts(usage, true)),
-        })
-    }
-
-    fn failed(&mut self, error: &UpstreamError) {
-        let outcome = if is_timeout(error) { Outcome::Timeout } else { Outcome::UpstreamError };
-        tracing::warn!(provider = %self.course.provider, %error, "a stream broke");
-        self.broken(outcome, "The provider's answer was cut.");
-    }
-
-    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(upstream) = self.upstream.as_mut() else {
-            self.ended();
-            return Poll::Ready(());
-        };
-        match ready!(upstream.poll_next(cx)) {
-            Some(Ok(piece)) => self.arrived(piece),
-            Some(Err(error)) => self.failed(&error),
-            None => {
-                self.upstream = None;
-                self.ended();
+    fn poll_flight(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Stage::Flowing(seat) = &self.stage else { return Poll::Ready(()) };
+        let step = ready!(seat.poll(Want::Run, cx));
+        match step {
+            Step::Run(run) => self.run(run),
+            Step::Promoted => self.course.pipeline.clone().take_over(&mut self.exchange),
+            Step::End(landed) => {
+                if let Stage::Flowing(seat) = std::mem::replace(&mut self.stage, Stage::Over) {
+                    self.ended(&seat, &landed);
+                }
             }
+            Step::TooSlow => {
+                if let Stage::Flowing(seat) = std::mem::replace(&mut self.stage, Stage::Over) {
+                    self.report("The answer was read too slowly.", "slow_reader");
+                    self.abort(seat);
+                }
+            }
+            // It has had the head.
+            Step::Head(_) => {}
         }
         Poll::Ready(())
     }
@@ -321,15 +348,15 @@ impl Live {
     /// Waits shortly for the provider's own end; whatever else it sends is behind the end of the answer.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Stage::Lingering(limit) = &mut self.stage else { return Poll::Ready(()) };
-        while let Some(upstream) = self.upstream.as_mut() {
-            match upstream.poll_next(cx) {
+        while let Some(rest) = self.rest.as_mut() {
+            match rest.poll_next(cx) {
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(_) => break,
                 Poll::Pending if limit.as_mut().poll(cx).is_ready() => break,
                 Poll::Pending => return Poll::Pending,
             }
         }
-        self.upstream = None;
+        self.rest = None;
         self.stage = Stage::Over;
         Poll::Ready(())
     }
@@ -341,8 +368,8 @@ impl Drop for Live {
         if self.exchange.is_spent() || std::thread::panicking() {
             return;
         }
-        if let Err(fault) = self.attest(Outcome::ClientAbort, &Reading::default()) {
-            tracing::error!(%fault, "an aborted stream was not recorded");
+        if let Stage::Flowing(seat) = std::mem::replace(&mut self.stage, Stage::Over) {
+            self.abort(seat);
         }
     }
 }
@@ -361,7 +388,7 @@ impl Body for Live {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             match &live.stage {
-                Stage::Flowing => ready!(live.poll_upstream(cx)),
+                Stage::Flowing(_) => ready!(live.poll_flight(cx)),
                 Stage::Settling(..) => ready!(live.poll_settled(cx)),
                 Stage::Lingering(_) => ready!(live.poll_linger(cx)),
                 // A failing body makes the server drop what it has buffered, the head and the error event with it. Where

@@ -5,9 +5,11 @@ use crate::control::{Controls, Fetch};
 use crate::deadline::deadline;
 use crate::exchange::{Exchange, operations};
 use crate::fault::Fault;
+use crate::feed::ProviderFeed;
 use crate::fill::Filling;
+use crate::flight::{Feed, Seat, Step as Event, Want};
 use crate::head::{BodyFault, Head};
-use crate::landing::{self, Bodies, Call, Landed};
+use crate::landing::{Bodies, Call, Landed, StreamHead};
 use crate::live::{Course, Live};
 use crate::neutral::bound;
 use crate::pipeline::{Pipeline, RouteRules};
@@ -17,16 +19,13 @@ use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
 use signet_cache::{CacheKey, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared, Question};
-use signet_dialect::{Api, Fold, Form, Refusal, Request};
-use signet_provider::{Affinity, Ask, Auth, Route, Sent, Target, UpstreamError, filter_request_headers};
+use signet_dialect::{Api, Refusal, Request};
+use signet_provider::{Affinity, Ask, Auth, Route, Target, UpstreamError, filter_request_headers};
 use signet_telemetry::Step;
 use signet_types::{ModelName, TenantId};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Longest event that is passed on.
-const EVENT_MAX: usize = 16 << 20;
 
 /// A request that is understood: where it may go and where its answer may come from.
 pub(crate) struct Plan {
@@ -91,11 +90,7 @@ impl Pipeline {
         let preferred = &plan.route.targets[0];
         exchange.routed = Some(preferred.model.as_str().to_owned());
         exchange.forwarded_body(&body, &call.bodies.of(preferred));
-        if exchange.stream {
-            Box::pin(self.stream(exchange, head, &plan, call, filling)).await
-        } else {
-            Box::pin(self.whole(exchange, head, &plan, call, filling)).await
-        }
+        Box::pin(self.fetch(exchange, head, &plan, call, filling)).await
     }
 
     /// Model → targets, wishes → policy, everything that decides the answer → partition and key.
@@ -156,7 +151,7 @@ impl Pipeline {
                 .map_err(|_| Fault::invalid("The query of the URL cannot be sent on.".to_owned(), None))
         });
         // Where others may wait for the same call, each leaves at its own time.
-        let alone = plan.request.stream() || plan.controls.fetch != Fetch::IfNeeded;
+        let alone = plan.controls.fetch != Fetch::IfNeeded;
         let ask = Ask {
             method: Method::POST,
             api: plan.request.api(),
@@ -173,123 +168,116 @@ impl Pipeline {
             let ask_usage = request.stream() && (request.include_usage() || !unasked.contains(&target.provider));
             request.with(renamed(request.model(), target), ask_usage)
         });
-        Ok(Call { route: plan.route.clone(), ask, bodies })
+        let (form, streams) = (plan.request.form(), plan.request.stream());
+        Ok(Call { route: plan.route.clone(), ask, bodies, form, streams })
     }
 
-    /// A whole answer from upstream, shared with identical requests that wait for the same one.
-    async fn whole(
+    /// The answer from upstream, shared with identical requests that wait for the same one.
+    async fn fetch(
         self: &Arc<Self>,
         exchange: &mut Exchange,
         head: &Head,
         plan: &Plan,
         call: Call,
-        filling: Option<Filling>,
+        mut filling: Option<Filling>,
     ) -> Result<Reply, Fault> {
-        let started = Instant::now();
-        let max = self.parts.settings.max_response_bytes;
-        let fleet = || self.parts.fleet.clone();
-        if plan.controls.fetch != Fetch::IfNeeded {
-            self.open(exchange)?;
-            self.parts.recorder.opened().await?;
-            let landed = self.in_time(exchange, plan, &call, Box::pin(landing::depart(fleet(), &call, max))).await;
-            let landed = match landed {
-                Ok(landed) => landed,
-                Err(fault) => return self.stale(exchange, head, plan).await.unwrap_or(Err(fault)),
-            };
-            self.parts.metrics.step(Step::Upstream, started.elapsed());
-            return self.land(exchange, head, filling, None, (&landed, plan)).await;
-        }
-        let call = Arc::new(call);
-        let mut again = true;
+        let (started, call) = (Instant::now(), Arc::new(call));
+        let (mut again, mut shares) = (true, plan.controls.fetch == Fetch::IfNeeded);
         loop {
-            let depart = || {
-                self.open(exchange)?;
-                Ok(landing::depart_shared(self.parts.recorder.clone(), fleet(), call.clone(), max))
+            let seat = self.board(exchange, plan, &call, shares)?;
+            let by = self.latest(plan);
+            let landed = match tokio::time::timeout_at(by, self.arrival(exchange, &seat)).await {
+                Ok(Arrival::Head(stream)) => {
+                    self.parts.metrics.step(Step::Upstream, started.elapsed());
+                    return Ok(self.go_live(exchange, (head, plan), (seat, &stream), filling, started));
+                }
+                Ok(Arrival::Landed(landed)) => landed,
+                Err(_) => {
+                    let fault = too_late(exchange, plan, seat.leads.then_some(&*call), started);
+                    drop(seat);
+                    return self.stale(exchange, head, plan).await.unwrap_or(Err(fault));
+                }
             };
-            let seat = self.flights.join(plan.key, depart)?;
-            let asks = seat.leads.then_some(&*call);
-            let landed: Arc<Landed> = match self.in_time(exchange, plan, asks, seat.landed()).await {
-                Ok(landed) => landed,
-                Err(fault) => return self.stale(exchange, head, plan).await.unwrap_or(Err(fault)),
-            };
-            if !seat.leads && landed.is_large() {
-                // Too large to share: whoever started the call has it, everyone else makes one of its own.
-                self.open(exchange)?;
-                self.parts.recorder.opened().await?;
-                let own = self.in_time(exchange, plan, &*call, Box::pin(landing::depart(fleet(), &call, max))).await?;
-                self.parts.metrics.step(Step::Upstream, started.elapsed());
-                return self.land(exchange, head, filling, None, (&own, plan)).await;
+            if !seat.leads && (landed.is_large() || !landed.serves(exchange.stream)) {
+                // It cannot be shared: whoever started the call has it, everyone else makes one of its own.
+                (shares, filling) = (false, None);
+                continue;
             }
             // A follower of a failed call gets one try of its own, so that one bad call does not fail a whole herd.
             if !seat.leads && landed.failed() && std::mem::take(&mut again) {
                 continue;
             }
             self.parts.metrics.step(Step::Upstream, started.elapsed());
-            return self.land(exchange, head, filling, Some(&seat), (&landed, plan)).await;
+            return self.land(exchange, (head, plan), filling, &seat, &landed).await;
         }
     }
 
-    /// Waits for an answer as long as the caller does. Whoever asked for one in vain tells whom.
-    async fn in_time<T>(
-        &self,
-        exchange: &mut Exchange,
-        plan: &Plan,
-        asks: impl Into<Option<&Call>>,
-        landing: impl Future<Output = T>,
-    ) -> Result<T, Fault> {
-        let started = tokio::time::Instant::now();
-        let limit = started + self.parts.settings.wait_max;
-        let by = plan.deadline.map_or(limit, |deadline| deadline.min(limit));
-        if let Ok(landed) = tokio::time::timeout_at(by, landing).await {
-            return Ok(landed);
-        }
-        let attempts = asks.into().map(|call| call.ask.trail.attempts()).unwrap_or_default();
-        let provider = attempts.last().map_or(&plan.route.targets[0].provider, |attempt| &attempt.provider).clone();
-        if !attempts.is_empty() {
-            exchange.asked_of(&provider, &attempts, None);
-        }
-        exchange.timing.upstream = started.elapsed();
-        let error = UpstreamError::DeadlineExceeded { waited: started.elapsed() };
-        Err(Fault::Upstream { provider, error: Arc::new(error) })
+    /// Until when this caller waits for its answer to begin.
+    fn latest(&self, plan: &Plan) -> tokio::time::Instant {
+        let limit = tokio::time::Instant::now() + self.parts.settings.wait_max;
+        plan.deadline.map_or(limit, |deadline| deadline.min(limit))
     }
 
-    /// A stream from upstream.
-    async fn stream(
+    /// A place in the flight of this request, or in one of its own.
+    fn board(
         self: &Arc<Self>,
         exchange: &mut Exchange,
-        head: &Head,
         plan: &Plan,
-        call: Call,
-        filling: Option<Filling>,
-    ) -> Result<Reply, Fault> {
-        let started = Instant::now();
-        self.open(exchange)?;
-        self.parts.recorder.opened().await?;
-        let sent = self.parts.fleet.send(&call.route, &call.ask, &|target| call.bodies.of(target)).await;
-        exchange.sent_on(plan.request.body(), call.bodies.last().as_ref());
-        let sent = match sent {
-            Ok(sent) => sent,
-            Err(refused) => {
-                let asked = refused.attempts.last().map(|attempt| attempt.provider.clone());
-                let provider = asked.unwrap_or_else(|| call.route.targets[0].provider.clone());
-                exchange.asked_of(&provider, &refused.attempts, None);
-                exchange.timing.upstream = started.elapsed();
-                let fault = Fault::Upstream { provider, error: Arc::new(refused.error) };
-                return self.stale(exchange, head, plan).await.unwrap_or(Err(fault));
+        call: &Arc<Call>,
+        shares: bool,
+    ) -> Result<Seat, Fault> {
+        let reads = exchange.stream;
+        let mut depart = || {
+            self.open(exchange)?;
+            let (recorder, fleet) = (self.parts.recorder.clone(), self.parts.fleet.clone());
+            let max_bytes = self.parts.settings.max_response_bytes;
+            Ok(Box::new(ProviderFeed::new(recorder, fleet, call.clone(), max_bytes)) as Box<dyn Feed>)
+        };
+        if shares {
+            self.flights.join((plan.key, self.leaves_usage_to(plan)), reads, depart)
+        } else {
+            Ok(self.flights.alone(reads, depart()?))
+        }
+    }
+
+    /// Waits for what a participant can begin its answer with.
+    async fn arrival(&self, exchange: &mut Exchange, seat: &Seat) -> Arrival {
+        let want = if exchange.stream { Want::Head } else { Want::End };
+        loop {
+            match poll_fn(|cx| seat.poll(want, cx)).await {
+                Event::Head(head) => return Arrival::Head(head),
+                Event::End(landed) => return Arrival::Landed(landed),
+                Event::Promoted => self.take_over(exchange),
+                // It has not begun to read.
+                Event::Run(_) | Event::TooSlow => {}
             }
-        };
-        self.parts.metrics.step(Step::Upstream, started.elapsed());
-        let provider = call.route.targets[sent.target].provider.clone();
+        }
+    }
+
+    /// Whoever stood for the call has left: if this process dies now, this participant's record tells of it.
+    pub(crate) fn take_over(&self, exchange: &mut Exchange) {
+        if let Err(fault) = self.open(exchange) {
+            tracing::warn!(%fault, "a call goes on and nothing in the log says so yet");
+        }
+    }
+
+    /// Begins this participant's stream.
+    fn go_live(
+        self: &Arc<Self>,
+        exchange: &mut Exchange,
+        (head, plan): (&Head, &Plan),
+        (seat, stream): (Seat, &Arc<StreamHead>),
+        filling: Option<Filling>,
+        started: Instant,
+    ) -> Reply {
         exchange.timing.upstream = started.elapsed();
-        exchange.ttfb = Some(sent.reply.timings.ttfb);
-        let Some(fold) = stream_of(plan.request.form(), &sent) else {
-            let mut landed = landing::collect(sent, provider, started, self.parts.settings.max_response_bytes).await;
-            landed.sent_body = call.bodies.last();
-            return self.land(exchange, head, None, None, (&landed, plan)).await;
-        };
-        exchange.asked_of(&provider, &sent.attempts, Some(&sent.reply.headers));
-        let filling = filling.filter(|_| sent.tier == 0);
-        let mut headers = sent.reply.headers;
+        exchange.ttfb = Some(stream.ttfb);
+        if !seat.leads {
+            (exchange.x_cache, exchange.cache.decision) = ("COALESCED", "coalesced");
+        }
+        exchange.asked_of(&stream.provider, &stream.attempts, Some(&stream.headers));
+        exchange.sent_on(plan.request.body(), stream.sent_body.as_ref());
+        let mut headers = stream.headers.clone();
         reply::common(&mut headers, exchange, head.request_id.as_str(), true);
         // Whether a stream is stored shows at its end only.
         reply::fixed(&mut headers, names::CACHE_STATUS, reply::forwarded(exchange.x_cache, false));
@@ -298,16 +286,24 @@ impl Pipeline {
         }
         let course = Course {
             pipeline: self.clone(),
-            provider,
-            usage_wanted: plan.request.include_usage() || !self.asks_usage(&plan.route.targets[sent.target]),
-            filling,
+            provider: stream.provider.clone(),
+            usage_wanted: plan.request.include_usage() || !self.asks_usage(&plan.route.targets[stream.target]),
+            filling: filling.filter(|_| stream.tier == 0),
             takes_trailers: head.takes_trailers,
             in_band: plan.controls.in_band,
             api: plan.request.api(),
             started,
         };
-        let live = Live::new(exchange.hand_over(), sent.reply.body, fold, course);
-        Ok(Reply { status: 200, headers, body: ReplyBody::Live(Box::new(live)) })
+        let live = Live::new(exchange.hand_over(), seat, course);
+        Reply { status: 200, headers, body: ReplyBody::Live(Box::new(live)) }
+    }
+
+    /// Whether the caller's wish for usage goes upstream and nothing else asks for it: then streams with and without are
+    /// two calls.
+    fn leaves_usage_to(&self, plan: &Plan) -> bool {
+        plan.request.stream()
+            && plan.request.include_usage()
+            && !plan.route.targets.iter().all(|target| self.asks_usage(target))
     }
 
     /// Whether streams of a target are asked for usage, whatever the caller wants.
@@ -342,16 +338,24 @@ fn renamed<'a>(asked: &str, target: &'a Target) -> Option<&'a str> {
     Some(target.model.as_str()).filter(|name| *name != asked)
 }
 
-/// The reader of an answer that comes as the stream that was asked for.
-fn stream_of(form: Form, sent: &Sent) -> Option<Fold> {
-    let streams = sent.reply.status.as_u16() == 200 && is_event_stream(&sent.reply.headers);
-    streams.then(|| Fold::new(form, EVENT_MAX)).flatten()
+/// What a participant can begin its answer with.
+enum Arrival {
+    /// A stream's head.
+    Head(Arc<StreamHead>),
+    /// The end of the call.
+    Landed(Arc<Landed>),
 }
 
-fn is_event_stream(headers: &http::HeaderMap) -> bool {
-    let value = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = value.and_then(|value| value.split(';').next());
-    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+/// Whoever asked for an answer in vain tells whom.
+fn too_late(exchange: &mut Exchange, plan: &Plan, asks: Option<&Call>, started: Instant) -> Fault {
+    let attempts = asks.map(|call| call.ask.trail.attempts()).unwrap_or_default();
+    let provider = attempts.last().map_or(&plan.route.targets[0].provider, |attempt| &attempt.provider).clone();
+    if !attempts.is_empty() {
+        exchange.asked_of(&provider, &attempts, None);
+    }
+    exchange.timing.upstream = started.elapsed();
+    let error = UpstreamError::DeadlineExceeded { waited: started.elapsed() };
+    Fault::Upstream { provider, error: Arc::new(error) }
 }
 
 /// What prefers one of equal targets: the beginning of the prompt, which the provider's own cache may know; or all of it.

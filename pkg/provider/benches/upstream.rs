@@ -212,6 +212,7 @@ fn call() -> Call {
         body: body(),
         authorization: Auth::Provider,
         deadline: None,
+        trail: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::board::Permit;
 use crate::body::UpstreamBody;
 use crate::error::UpstreamError;
+use crate::fleet::Trail;
 use crate::headers::RequestHeaders;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use signet_dialect::Api;
 use signet_types::{ModelName, ProviderName};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -62,6 +64,8 @@ pub struct Call {
     pub authorization: Auth,
     /// When the caller stops waiting, if that is before the provider's own total timeout.
     pub deadline: Option<Instant>,
+    /// Where it is noted if the request is sent once more.
+    pub trail: Option<Arc<Trail>>,
 }
 
 /// A provider's answer: the head is here, the body comes.

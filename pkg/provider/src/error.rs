@@ -27,8 +27,9 @@ pub enum ConnectCause {
 /// How far an exchange was when the provider closed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosedWhen {
-    /// Before the request was processed, provably: no byte of it was written, or the provider said so (HTTP/2 GOAWAY
-    /// below the stream, or REFUSED_STREAM; RFC 9113 §6.8, §8.7).
+    /// Before the request was processed, provably: no byte of it was written, or none had reached the provider when it
+    /// closed (TCP acknowledged none), or the provider said so (HTTP/2 GOAWAY below the stream, or REFUSED_STREAM; RFC 9113
+    /// §6.8, §8.7).
     Unprocessed,
     /// After the request was (partly) written, before a response head. The provider may have done the work.
     BeforeHead,

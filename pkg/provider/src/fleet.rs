@@ -50,27 +50,53 @@ pub struct Ask {
 
 /// The attempts of a call so far, that under way included. Of a call that was sent twice it tells the later one's.
 #[derive(Debug, Default)]
-pub struct Trail(Mutex<Attempts>);
+pub struct Trail(Mutex<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    attempts: Attempts,
+    /// What the provider under way has spent on a first sending that came to nothing.
+    spent: Duration,
+}
 
 impl Trail {
     /// The attempts so far.
     pub fn attempts(&self) -> Attempts {
-        self.0.lock().clone()
+        self.0.lock().attempts.clone()
     }
 
-    fn begin(&self, target: &Target, waited: Duration) {
-        let (provider, model) = (target.provider.clone(), target.model.clone());
-        self.0.lock().push(Attempt { provider, model, outcome: Err(ABANDONED), elapsed: Duration::ZERO, waited });
+    pub(crate) fn begin(&self, provider: &ProviderName, model: &ModelName, waited: Duration) {
+        let (provider, model) = (provider.clone(), model.clone());
+        let attempt = Attempt { provider, model, outcome: Err(ABANDONED), elapsed: Duration::ZERO, waited };
+        let mut noted = self.0.lock();
+        noted.attempts.push(attempt);
+        noted.spent = Duration::ZERO;
+    }
+
+    /// The provider under way sends once more, on another connection: `failed` became of the first, `elapsed` after the start.
+    pub(crate) fn again(&self, failed: &'static str, elapsed: Duration) {
+        let mut noted = self.0.lock();
+        let Some(last) = noted.attempts.last_mut() else { return };
+        let fresh = Attempt { waited: Duration::ZERO, ..last.clone() };
+        (last.outcome, last.elapsed) = (Err(failed), elapsed);
+        noted.attempts.push(fresh);
+        noted.spent = elapsed;
     }
 
     fn end(&self, outcome: Result<StatusCode, &'static str>, elapsed: Duration) {
-        if let Some(last) = self.0.lock().last_mut() {
+        let mut noted = self.0.lock();
+        let elapsed = elapsed.saturating_sub(noted.spent);
+        if let Some(last) = noted.attempts.last_mut() {
             (last.outcome, last.elapsed) = (outcome, elapsed);
         }
     }
 
+    fn clear(&self) {
+        self.0.lock().attempts.clear();
+    }
+
     fn len(&self) -> usize {
-        self.0.lock().len()
+        self.0.lock().attempts.len()
     }
 }
 
@@ -211,7 +237,7 @@ impl Fleet {
     ) -> Result<Sent, Refused> {
         let mut steps = self.steps(route, ask);
         let (mut waited, mut pause) = (false, Duration::ZERO);
-        ask.trail.0.lock().clear();
+        ask.trail.clear();
         while let Some(step) = steps.pop_front() {
             let target = &route.targets[step.target];
             let said = self.spoken(target, ask.api).and_then(|api| Some((api, body(target, api)?)));
@@ -221,7 +247,7 @@ impl Fleet {
                 steps.push_back(Step { why: Why::Open { until: None }, ..step }); // since it was planned
                 continue;
             };
-            ask.trail.begin(target, std::mem::take(&mut pause));
+            ask.trail.begin(&target.provider, &target.model, std::mem::take(&mut pause));
             let started = Instant::now();
             let (result, late) = self.attempt(target, ask, (api, bytes)).await;
             ask.trail.end(result.as_ref().map(|reply| reply.status).map_err(UpstreamError::class), started.elapsed());
@@ -337,6 +363,7 @@ impl Ask {
             body,
             authorization: self.authorization.clone(),
             deadline: None,
+            trail: (!matches!(self.api, Api::Models)).then(|| Arc::clone(&self.trail)),
         }
     }
 }

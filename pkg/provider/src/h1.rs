@@ -2,7 +2,7 @@
 
 use crate::error::{ClosedWhen, UpstreamError};
 use crate::limits::Limits;
-use crate::socket::Socket;
+use crate::socket::{Socket, Watch};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,16 +26,17 @@ pub(crate) struct H1 {
     sender: SendRequest<Full<Bytes>>,
     /// None once it has ended.
     driver: Option<Box<Driver>>,
-    probe: Arc<AtomicBool>,
+    watch: Arc<Watch>,
     /// When it takes no further request, as long as another can be made.
     retires: Instant,
 }
 
 impl H1 {
-    pub(crate) async fn start(socket: Socket, probe: Arc<AtomicBool>, retires: Instant) -> Result<Self, UpstreamError> {
+    pub(crate) async fn start(socket: Socket, retires: Instant) -> Result<Self, UpstreamError> {
+        let watch = Arc::clone(socket.watch());
         let started = handshake(TokioIo::new(socket)).await; // sends nothing, waits for nothing
         let (sender, driver) = started.map_err(|error| UpstreamError::from_h1(error, ClosedWhen::Unprocessed))?;
-        Ok(Self { sender, driver: Some(Box::new(driver)), probe, retires })
+        Ok(Self { sender, driver: Some(Box::new(driver)), watch, retires })
     }
 
     /// Moves bytes in both directions; the task of `cx` is woken when more can be moved.
@@ -59,21 +60,23 @@ impl H1 {
 
     /// Whether a rested connection is still open, as the kernel knows it now.
     fn is_alive(&mut self) -> bool {
-        self.probe.store(true, Ordering::Relaxed);
+        self.watch.probe.store(true, Relaxed);
         self.drive_unwoken();
-        self.probe.store(false, Ordering::Relaxed);
+        self.watch.probe.store(false, Relaxed);
         self.is_reusable()
     }
 
     /// Sends a request and waits for the head of its answer.
     ///
     /// # Errors
-    /// [`ClosedWhen::Unprocessed`] if hyper hands the request back, which it does only if no byte of it was written.
+    /// [`ClosedWhen::Unprocessed`] if hyper hands the request back, which it does only if no byte of it was written, or if the
+    /// peer had closed before any byte of it reached it ([`Watch::closed_untouched_since`]).
     pub(crate) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
         limits: &mut Limits,
     ) -> Result<Response<Incoming>, UpstreamError> {
+        let mark = self.watch.mark();
         let mut response = pin!(self.sender.try_send_request(request));
         let answer = poll_fn(|cx| {
             let unwoken = &mut Context::from_waker(Waker::noop());
@@ -90,6 +93,9 @@ impl H1 {
         });
         answer.await?.map_err(|failed| match failed.message() {
             Some(_) => UpstreamError::closed(ClosedWhen::Unprocessed, failed.into_error()),
+            None if self.watch.closed_untouched_since(mark) => {
+                UpstreamError::closed(ClosedWhen::Unprocessed, failed.into_error())
+            }
             None => UpstreamError::from_h1(failed.into_error(), ClosedWhen::BeforeHead),
         })
     }

@@ -6,6 +6,7 @@ use crate::call::{Auth, Call, Provider, Reply, Timings};
 use crate::decode::Decoder;
 use crate::dial::{Dialed, Dialer, Resolve, SystemResolver, timed_out};
 use crate::error::{ClosedWhen, ConnectCause, UpstreamError};
+use crate::fleet::Trail;
 use crate::h1::{H1, Idle};
 use crate::h2pool::{H2Pool, Lease};
 use crate::headers::{Forwarding, RequestHeaders, filter_response_headers};
@@ -196,7 +197,7 @@ impl HttpProvider {
     ) -> Result<Reply, UpstreamError> {
         let headers = finished(headers.as_map().clone(), self.credential.clone());
         let tail = path.path().to_owned();
-        let call = Outgoing { method: Method::POST, tail, query: path.query(), headers, body, deadline };
+        let call = Outgoing { method: Method::POST, tail, query: path.query(), headers, body, deadline, trail: None };
         Box::pin(self.exchange(&call)).await
     }
 
@@ -213,15 +214,30 @@ impl HttpProvider {
             headers: finished(headers, credential),
             body: call.body.clone(),
             deadline: call.deadline,
+            trail: call.trail.as_deref(),
         }
     }
 
     async fn exchange(&self, call: &Outgoing<'_>) -> Result<Reply, UpstreamError> {
-        let mut limits = Limits::new(self.timeouts, call.deadline);
-        let mut opened = self.open(&limits, true).await?;
+        let limits = Limits::new(self.timeouts, call.deadline);
+        let opened = self.open(&limits, true).await?;
+        self.exchange_on(opened, call, limits).await
+    }
+
+    async fn exchange_on(
+        &self,
+        mut opened: Opened,
+        call: &Outgoing<'_>,
+        mut limits: Limits,
+    ) -> Result<Reply, UpstreamError> {
         let mut answer = self.attempt(opened.connection, call, &mut limits).await;
-        if opened.replayable && matches!(answer, Err(UpstreamError::Closed { when: ClosedWhen::Unprocessed, .. })) {
+        if let Err(error @ UpstreamError::Closed { when: ClosedWhen::Unprocessed, .. }) = &answer
+            && opened.replayable
+        {
             // The one extra attempt: the connection was gone or refused the stream before anything was processed.
+            if let Some(trail) = call.trail {
+                trail.again(error.class(), limits.started().elapsed());
+            }
             opened = self.open(&limits, false).await?;
             answer = self.attempt(opened.connection, call, &mut limits).await;
         }
@@ -326,14 +342,10 @@ impl HttpProvider {
         let dialed = self.dialer.dial(by).await?;
         let retires = retirement(self.connection_age_max);
         let (connection, replayable) = match dialed {
-            Dialed::Plain(tcp) => {
-                let probe = tcp.probe();
-                (Connection::H1(H1::start(Socket::Plain(tcp), probe, retires).await?), false)
-            }
+            Dialed::Plain(tcp) => (Connection::H1(H1::start(Socket::Plain(tcp), retires).await?), false),
             Dialed::Tls { stream, h2: false } => {
                 self.h1_only.store(true, Ordering::Relaxed);
-                let probe = stream.get_ref().0.probe();
-                (Connection::H1(H1::start(Socket::Tls(stream), probe, retires).await?), false)
+                (Connection::H1(H1::start(Socket::Tls(stream), retires).await?), false)
             }
             Dialed::Tls { stream, h2: true } => {
                 self.h1_only.store(false, Ordering::Relaxed);
@@ -429,6 +441,7 @@ struct Outgoing<'c> {
     headers: HeaderMap,
     body: Bytes,
     deadline: Option<Instant>,
+    trail: Option<&'c Trail>,
 }
 
 /// With what every request has.
@@ -479,3 +492,7 @@ fn variant(config: &ProviderConfig) -> Option<[u8; 32]> {
     }
     Some(hash.finalize().into())
 }
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod replay_tests;

@@ -8,19 +8,19 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
-use signet_http::{App, ErrorFaces, Lane, Load, LoadLimits, Patience, Serving, Tls};
+use signet_http::{App, Current, ErrorFaces, Lane, Load, LoadLimits, Patience, Serving, Tls};
 use signet_lineage::{
     CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
 };
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
-use signet_pipeline::{AuthMode, Durability, Parts, Pipeline, Recorder, Settings, Voice, outbox};
+use signet_pipeline::{AuthMode, Durability, Pace, Parts, Pipeline, Recorder, Settings, Voice, outbox};
 use signet_provider::{Board, Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
 use signet_spool::{MemoryLog, RecordLog};
 use signet_telemetry::Metrics;
 use signet_testkit::{MemoryKeyStore, MemoryNoticeStore};
 use signet_types::{Clock, LineageId, LogId, ModelName, ProviderName, SystemClock, TenantId};
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -139,7 +139,7 @@ impl Edge {
     pub(crate) fn within(limits: LoadLimits) -> Self {
         let edge = Self::limited(limits);
         let pipeline = pipeline(&edge.app, edge.log.clone(), &edge.mock);
-        assert!(edge.app.pipeline.set(Arc::new(pipeline)).is_ok());
+        edge.app.pipeline.set(Arc::new(pipeline));
         edge
     }
 
@@ -153,7 +153,7 @@ impl Edge {
         let log = Arc::new(MemoryLog::new(LogId::generate(clock.now_ms()), 1 << 24));
         let metrics = Arc::new(Metrics::new());
         let app = Arc::new(App {
-            pipeline: OnceLock::new(),
+            pipeline: Current::default(),
             tree: None,
             public_tree: false,
             health: Arc::default(),
@@ -242,6 +242,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             auth: AuthMode::Open,
             trusted_proxies: Vec::new(),
             max_response_bytes: 1 << 20,
+            pace: Pace { buffer_bytes: 1 << 20, total_bytes: 1 << 20, slow_after: hour },
             wait_max: hour,
             usage_unasked: Arc::default(),
             models: Vec::new(),

@@ -178,6 +178,7 @@ pub(crate) fn call(body: &str) -> Call {
         body: Bytes::copy_from_slice(body.as_bytes()),
         authorization: Auth::Provider,
         deadline: None,
+        trail: None,
     }
 }
 

@@ -1,0 +1,194 @@
+//! A flight's events as they come from a provider: the call, and the answer, whole or as a stream.
+
+use crate::flight::{Fed, Feed};
+use crate::landing::{self, Answered, Call, Closing, Landed, StreamHead, Streamed, missed};
+use crate::recorder::Recorder;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use signet_dialect::sse::{Kind, Run};
+use signet_dialect::{Fold, Form, Reading, Usage};
+use signet_lineage::Outcome;
+use signet_provider::{Attempts, Fleet, Refused, Sent, UpstreamBody, UpstreamError};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+/// Longest event that is passed on.
+const EVENT_MAX: usize = 16 << 20;
+
+/// One call to the providers of a route.
+pub(crate) struct ProviderFeed {
+    call: Arc<Call>,
+    form: Form,
+    max_bytes: usize,
+    started: Instant,
+    phase: Phase,
+}
+
+enum Phase {
+    Calling(BoxFuture<'static, Called>),
+    Gathering(BoxFuture<'static, Landed>),
+    Streaming(Box<Streaming>),
+    Over,
+}
+
+/// What became of the call: an answer's head, or its end. None where it was not made.
+type Called = Option<Result<Sent, Refused>>;
+
+struct Streaming {
+    head: Arc<StreamHead>,
+    body: UpstreamBody,
+    fold: Fold,
+}
+
+impl ProviderFeed {
+    /// A call for an answer in `form` that is still to be made, behind the participant's OPEN as far as the mode promises.
+    pub(crate) fn new(recorder: Arc<Recorder>, fleet: Arc<Fleet>, call: Arc<Call>, max_bytes: usize) -> Self {
+        let (form, ask) = (call.form, call.clone());
+        let calling = async move {
+            recorder.opened().await.ok()?;
+            Some(fleet.send(&ask.route, &ask.ask, &|target| ask.bodies.of(target)).await)
+        };
+        Self { call, form, max_bytes, started: Instant::now(), phase: Phase::Calling(calling.boxed()) }
+    }
+
+    /// The head is here: a stream, if that was asked for and is what comes.
+    fn answered(&mut self, sent: Sent) -> Option<Fed> {
+        let provider = self.call.route.targets[sent.target].provider.clone();
+        let sent_body = self.call.bodies.last();
+        let streams = self.call.streams && landing::is_stream(&sent);
+        let Some(fold) = streams.then(|| Fold::new(self.form, EVENT_MAX)).flatten() else {
+            let (form, asked_stream) = (self.form, self.call.streams);
+            let collected = landing::collect(sent, provider, (self.started, self.max_bytes), form);
+            let landed = async move { Landed { sent_body, asked_stream, ..collected.await } };
+            self.phase = Phase::Gathering(landed.boxed());
+            return None;
+        };
+        let head = Arc::new(StreamHead {
+            headers: sent.reply.headers,
+            target: sent.target,
+            tier: sent.tier,
+            provider,
+            attempts: sent.attempts,
+            ttfb: sent.reply.timings.ttfb,
+            sent_body,
+        });
+        self.phase = Phase::Streaming(Box::new(Streaming { head: head.clone(), body: sent.reply.body, fold }));
+        Some(Fed::Head(head))
+    }
+
+    fn refused(&self, called: Option<Refused>) -> Landed {
+        let preferred = || self.call.route.targets[0].provider.clone();
+        let base = |outcome, provider, attempts: Attempts| Landed {
+            outcome,
+            provider,
+            sent_body: self.call.bodies.last().filter(|_| !attempts.is_empty()),
+            attempts,
+            total: self.started.elapsed(),
+            asked_stream: self.call.streams,
+            large: Mutex::default(),
+        };
+        match called {
+            None => base(Err(landing::Missed::Unopened), preferred(), Attempts::new()),
+            Some(refused) => {
+                let asked = refused.attempts.last().map(|attempt| attempt.provider.clone());
+                base(Err(missed(refused.error)), asked.unwrap_or_else(preferred), refused.attempts)
+            }
+        }
+    }
+}
+
+impl Feed for ProviderFeed {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fed> {
+        loop {
+            let landed = match &mut self.phase {
+                Phase::Calling(calling) => match ready!(calling.poll_unpin(cx)) {
+                    Some(Ok(sent)) => match self.answered(sent) {
+                        Some(head) => return Poll::Ready(head),
+                        None => continue,
+                    },
+                    Some(Err(refused)) => self.refused(Some(refused)),
+                    None => self.refused(None),
+                },
+                Phase::Gathering(gathering) => ready!(gathering.poll_unpin(cx)),
+                Phase::Streaming(streaming) => match ready!(streaming.poll_run(cx)) {
+                    Ok(run) => return Poll::Ready(Fed::Run(run)),
+                    Err(closing) => self.closed(closing),
+                },
+                Phase::Over => return Poll::Pending,
+            };
+            self.phase = Phase::Over;
+            return Poll::Ready(Fed::End(Arc::new(landed)));
+        }
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        if let Phase::Streaming(streaming) = &self.phase { streaming.fold.usage() } else { None }
+    }
+}
+
+impl Streaming {
+    /// The next run but the last, or how the stream has ended.
+    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Result<Run, Closing>> {
+        loop {
+            match self.fold.next_run() {
+                Ok(Some(run)) => return Poll::Ready(of_run(run)),
+                Ok(None) => {}
+                Err(too_long) => return Poll::Ready(Err(broken(&too_long.to_string()))),
+            }
+            match ready!(self.body.poll_next(cx)) {
+                Some(Ok(piece)) => self.fold.push(piece),
+                Some(Err(error)) => return Poll::Ready(Err(self.cut(&error))),
+                // It ended by the rules of its protocol.
+                None => match self.fold.finish() {
+                    Some(run) => return Poll::Ready(of_run(run)),
+                    None if self.fold.all_finished() => return Poll::Ready(Err(Closing::Whole(None))),
+                    None => return Poll::Ready(Err(broken("The provider ended its answer early."))),
+                },
+            }
+        }
+    }
+
+    fn cut(&self, error: &UpstreamError) -> Closing {
+        tracing::warn!(provider = %self.head.provider, %error, "a stream broke");
+        let outcome = if crate::fault::is_timeout(error) { Outcome::Timeout } else { Outcome::UpstreamError };
+        Closing::Broken(outcome, "The provider's answer was cut.".into())
+    }
+}
+
+impl ProviderFeed {
+    fn closed(&mut self, closing: Closing) -> Landed {
+        let Phase::Streaming(mut streaming) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return self.refused(None);
+        };
+        let (usage, failed) = (streaming.fold.usage(), streaming.fold.failed());
+        let whole = matches!(closing, Closing::Whole(_));
+        let answer = whole.then(|| streaming.fold.take_answer()).flatten();
+        let Streaming { head, body, .. } = *streaming;
+        Landed {
+            provider: head.provider.clone(),
+            attempts: head.attempts.clone(),
+            sent_body: head.sent_body.clone(),
+            total: self.started.elapsed(),
+            asked_stream: true,
+            large: Mutex::default(),
+            outcome: Ok(Answered::Stream(Streamed {
+                head,
+                reading: answer.map(Reading::of).unwrap_or_default(),
+                usage,
+                failed,
+                rest: Mutex::new(Some(body).filter(|_| whole)),
+                closing,
+            })),
+        }
+    }
+}
+
+fn of_run(run: Run) -> Result<Run, Closing> {
+    if run.kind == Kind::Done { Err(Closing::Whole(Some(run))) } else { Ok(run) }
+}
+
+fn broken(message: &str) -> Closing {
+    Closing::Broken(Outcome::UpstreamError, message.into())
+}
