@@ -133,7 +133,7 @@ fn values_of_every_type_can_come_from_variables() {
 
 #[test]
 fn targets_are_asked_in_the_order_of_the_list_unless_they_say_otherwise() {
-    let text = "[[model]]\nname = 'm'\naliases = ['n', 'o']\nattempts_max = 2\nretry_wait_max_ms = 0\ntargets = [
+    let text = "[[model]]\nname = 'm'\naliases = ['n', 'o']\nattempts_max = 2\nretry_wait_max_ms = 0\nmax_tokens_default = 512\ntargets = [
         { provider = 'openai', model = 'a' },
         { provider = 'openai', model = 'b', weight = 3 },
         { provider = 'openai', model = 'c', order = 0 },
@@ -145,6 +145,7 @@ fn targets_are_asked_in_the_order_of_the_list_unless_they_say_otherwise() {
     let names: Vec<_> = config.models[0].names().map(ModelName::as_str).collect();
     assert_eq!(names, ["m", "n", "o"]);
     assert_eq!((config.models[0].attempts_max, config.models[0].retry_wait_max), (2, Duration::ZERO));
+    assert_eq!((config.models[0].max_tokens_default, config.models[1].max_tokens_default), (Some(512), None));
     assert_eq!((config.models[1].attempts_max, config.models[1].retry_wait_max), (3, Duration::from_secs(10)));
 }
 

@@ -415,6 +415,8 @@ pub struct Model {
     pub attempts_max: u32,
     /// Longest that a provider's `Retry-After` is waited for.
     pub retry_wait_max: Duration,
+    /// The limit of tokens for a provider whose API needs one, where the caller gave none.
+    pub max_tokens_default: Option<u32>,
     /// Whether similar questions are looked up for it; no less strict than for all.
     pub semantic_mode: SemanticMode,
     /// Its own floor; not under that for all. None: that for all.

@@ -21,6 +21,7 @@ const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
 /// The variable of a vendor's own key. It alone may be unset; callers' own keys are then passed on.
 const USUAL_KEY: &str = "OPENAI_API_KEY";
 const USUAL_URL: &str = "OPENAI_BASE_URL";
+const TOKENS: RangeInclusive<u64> = 1..=10_000_000;
 const ATTEMPTS: RangeInclusive<u64> = 1..=10;
 /// A caller holds a connection meanwhile.
 const RETRY_WAIT_MAX_MS: u64 = 300_000;
@@ -318,6 +319,8 @@ pub(crate) fn models(
         check_tiers(&section, &targets, providers);
         let attempts_max = u32_of(&mut section, "attempts_max", 3, ATTEMPTS);
         let retry_wait_max = Duration::from_millis(section.number("retry_wait_max_ms", 10_000, 0..=RETRY_WAIT_MAX_MS));
+        let max_tokens_default =
+            section.has("max_tokens_default").then(|| u32_of(&mut section, "max_tokens_default", 1, TOKENS));
         let (semantic_mode, similarity_min, max_false_share) = rules(&mut section, semantic);
         let capture = section.choice("capture", &[("off", Some(false)), ("sealed", Some(true))]);
         if capture && lineage.break_glass_key_file.is_none() {
@@ -330,6 +333,7 @@ pub(crate) fn models(
             targets,
             attempts_max,
             retry_wait_max,
+            max_tokens_default,
             semantic_mode,
             similarity_min,
             max_false_share,

@@ -29,5 +29,5 @@ pub use request::Request;
 pub use signet_openai::{BadRequest as Refusal, Layer, NotStorable, Usage, sse};
 pub use translate::{
     Defaults, Fate, RULES, ReadEvents, Rule, Sink, Translate, Untranslatable, Wanted, WriteEvents, translate_error,
-    translate_request, translate_stream, translate_whole,
+    translate_request, translate_sse, translate_stream, translate_whole,
 };

@@ -112,6 +112,10 @@ fn look(fault: &Fault) -> Look<'_> {
             let message = format!("The provider {provider} refused the gateway's credentials.");
             Look::new(502, UPSTREAM, "provider_credentials", message).hopeless()
         }
+        Fault::Untranslatable { provider, source } => {
+            let message = format!("The answer of the provider {provider} cannot be said in this API: {}.", source.0);
+            Look::new(502, UPSTREAM, "upstream_untranslatable", message).hopeless()
+        }
         Fault::LineageUnavailable => {
             let message = "No lineage record can be written at the moment, so no answer may be given.";
             Look::new(503, SERVER, "lineage_unavailable", message).later(Duration::from_secs(1))

@@ -1,5 +1,6 @@
 //! Why a request was not answered, in the pipeline's own terms. Statuses belong to the HTTP edge.
 
+use signet_dialect::Untranslatable;
 use signet_provider::{ConnectCause, UpstreamError};
 use signet_types::ProviderName;
 use std::sync::Arc;
@@ -77,6 +78,14 @@ pub enum Fault {
     ProviderRefused {
         /// Which one.
         provider: ProviderName,
+    },
+    /// The provider's answer cannot be said in the caller's API.
+    #[error("{provider}: {source}")]
+    Untranslatable {
+        /// Which one.
+        provider: ProviderName,
+        /// What of it.
+        source: Untranslatable,
     },
     /// The record cannot be written, so no answer may be given.
     #[error("the lineage log takes no records")]

@@ -48,7 +48,7 @@ impl ProviderFeed {
         let (form, ask) = (call.form, call.clone());
         let calling = async move {
             recorder.opened().await.ok()?;
-            Some(fleet.send(&ask.route, &ask.ask, &|target| ask.bodies.of(target)).await)
+            Some(fleet.send(&ask.route, &ask.ask, &|target, api| ask.bodies.of(target, api)).await)
         };
         Self { call, form, max_bytes, started: Instant::now(), phase: Phase::Calling(calling.boxed()) }
     }
@@ -58,8 +58,9 @@ impl ProviderFeed {
         let provider = self.call.route.targets[sent.target].provider.clone();
         let sent_body = self.call.bodies.last();
         let streams = self.call.streams && landing::is_stream(&sent);
-        let Some(fold) = streams.then(|| Fold::new(self.form, EVENT_MAX)).flatten() else {
-            let (form, asked_stream) = (self.form, self.call.streams);
+        let form = if sent.api == self.form.api { self.form } else { Form { api: sent.api, parts: 1 } };
+        let Some(fold) = streams.then(|| Fold::new(form, EVENT_MAX)).flatten() else {
+            let asked_stream = self.call.streams;
             let collected = landing::collect(sent, provider, (self.started, self.max_bytes), form);
             let landed = async move { Landed { sent_body, asked_stream, ..collected.await } };
             self.phase = Phase::Gathering(landed.boxed());
@@ -69,6 +70,7 @@ impl ProviderFeed {
             headers: sent.reply.headers,
             target: sent.target,
             tier: sent.tier,
+            api: sent.api,
             provider,
             attempts: sent.attempts,
             ttfb: sent.reply.timings.ttfb,
@@ -85,6 +87,7 @@ impl ProviderFeed {
             provider,
             sent_body: self.call.bodies.last().filter(|_| !attempts.is_empty()),
             attempts,
+            api: self.form.api,
             total: self.started.elapsed(),
             asked_stream: self.call.streams,
             large: Mutex::default(),
@@ -169,6 +172,7 @@ impl ProviderFeed {
         Landed {
             provider: head.provider.clone(),
             attempts: head.attempts.clone(),
+            api: head.api,
             sent_body: head.sent_body.clone(),
             total: self.started.elapsed(),
             asked_stream: true,

@@ -3,6 +3,7 @@ use crate::landing::{Answered, Closing, Missed, Streamed};
 use bytes::Bytes;
 use proptest::prelude::*;
 use signet_cache::{Partition, PartitionParts};
+use signet_dialect::Api;
 use signet_dialect::Reading;
 use signet_dialect::sse::Kind;
 use signet_lineage::Outcome;
@@ -42,6 +43,7 @@ fn head() -> Arc<StreamHead> {
         headers: http::HeaderMap::new(),
         target: 0,
         tier: 0,
+        api: Api::Chat,
         provider: "p".parse().expect("a name"),
         attempts: Vec::new(),
         ttfb: Duration::ZERO,
@@ -54,6 +56,7 @@ fn landed(outcome: Result<Answered, Missed>) -> Fed {
         outcome,
         provider: "p".parse().expect("a name"),
         attempts: Vec::new(),
+        api: Api::Chat,
         total: Duration::ZERO,
         sent_body: None,
         asked_stream: true,

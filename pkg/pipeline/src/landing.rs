@@ -7,7 +7,6 @@ use crate::flight::Seat;
 use crate::head::Head;
 use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::Attested;
-use crate::replay::rendered;
 use crate::reply::{self, Reply, ReplyBody, names};
 use crate::sample::Sample;
 use crate::serve::Plan;
@@ -18,7 +17,7 @@ use http::header::CONTENT_TYPE;
 use parking_lot::Mutex;
 use signet_cache::Source;
 use signet_dialect::sse::Run;
-use signet_dialect::{Form, Kept, Reading, Usage};
+use signet_dialect::{Api, Form, Kept, Reading, Usage};
 use signet_lineage::{
     AttemptFacts, Fingerprint, Outcome, PROVIDER_REQUEST_ID, Parent, ProviderFacts, Relation, UsageFacts,
 };
@@ -27,25 +26,28 @@ use signet_types::ProviderName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+type MakeBody = dyn Fn(&Target, Api) -> Option<Bytes> + Send + Sync;
+
 /// Makes the bytes for a target, and knows which it made last: those were sent.
 pub(crate) struct Bodies {
-    make: Box<dyn Fn(&Target) -> Bytes + Send + Sync>,
+    make: Box<MakeBody>,
     last: Mutex<Option<(Target, Bytes)>>,
 }
 
 impl Bodies {
-    pub(crate) fn new(make: impl Fn(&Target) -> Bytes + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(make: impl Fn(&Target, Api) -> Option<Bytes> + Send + Sync + 'static) -> Self {
         Self { make: Box::new(make), last: Mutex::default() }
     }
 
-    pub(crate) fn of(&self, target: &Target) -> Bytes {
+    /// None where the request cannot be said in `api`.
+    pub(crate) fn of(&self, target: &Target, api: Api) -> Option<Bytes> {
         let mut last = self.last.lock();
         if let Some((_, body)) = last.as_ref().filter(|(made_for, _)| made_for == target) {
-            return body.clone();
+            return Some(body.clone());
         }
-        let body = (self.make)(target);
+        let body = (self.make)(target, api)?;
         *last = Some((target.clone(), body.clone()));
-        body
+        Some(body)
     }
 
     pub(crate) fn last(&self) -> Option<Bytes> {
@@ -69,6 +71,8 @@ pub(crate) struct Landed {
     pub(crate) outcome: Result<Answered, Missed>,
     pub(crate) provider: ProviderName,
     pub(crate) attempts: Attempts,
+    /// The API in which it was answered.
+    pub(crate) api: Api,
     pub(crate) total: Duration,
     /// What was sent for it; none where nothing was.
     pub(crate) sent_body: Option<Bytes>,
@@ -117,6 +121,8 @@ pub(crate) struct StreamHead {
     pub(crate) target: usize,
     /// Only an answer of tier 0 may be stored.
     pub(crate) tier: usize,
+    /// The API whose events come.
+    pub(crate) api: Api,
     pub(crate) provider: ProviderName,
     pub(crate) attempts: Attempts,
     pub(crate) ttfb: Duration,
@@ -219,6 +225,7 @@ pub(crate) async fn collect(
         outcome,
         provider,
         attempts: answered.attempts,
+        api: answered.api,
         total: started.elapsed(),
         sent_body: None,
         asked_stream: false,
@@ -261,9 +268,9 @@ impl Pipeline {
             Err(_) => large.as_ref().map(|large| &large.headers),
         };
         exchange.asked_of(&landed.provider, &landed.attempts, headers);
-        exchange.sent_on(plan.request.body(), landed.sent_body.as_ref());
+        exchange.sent_on(plan.asked.body(), landed.sent_body.as_ref());
         let given = match &landed.outcome {
-            Ok(answered) => self.given(landed, answered, plan),
+            Ok(answered) => self.given(landed, answered, plan)?,
             Err(Missed::Unopened) => {
                 exchange.provider = None;
                 return Err(Fault::LineageUnavailable);
@@ -271,7 +278,8 @@ impl Pipeline {
             Err(Missed::Upstream(error)) => {
                 let fault = Fault::Upstream { provider: landed.provider.clone(), error: error.clone() };
                 return match large {
-                    Some(large) => self.pour(exchange, head, landed, large),
+                    Some(large) if !plan.differs(landed.api) => self.pour(exchange, head, landed, large),
+                    Some(_) => Err(fault),
                     None => self.stale(exchange, head, plan).await.unwrap_or(Err(fault)),
                 };
             }
@@ -290,27 +298,32 @@ impl Pipeline {
         // What comes whole where a stream was asked for is passed on and not trusted any further.
         let whole_for_stream = landed.asked_stream && !landed.is_stream();
         let filling = filling.filter(|filling| {
-            given.tier == 0 && !whole_for_stream && self.will_keep(filling, given.reading.storable())
+            given.tier == 0
+                && landed.api == plan.request.api()
+                && !whole_for_stream
+                && self.will_keep(filling, given.reading.storable())
         });
         seat.attest(|first| self.finish_whole(exchange, (head, plan), filling, &given, first))
     }
 
     /// The answer in the form that this participant asked for.
-    fn given<'l>(&self, landed: &'l Landed, answered: &'l Answered, plan: &Plan) -> Given<'l> {
-        let wants_stream = plan.request.stream();
+    fn given<'l>(&self, landed: &'l Landed, answered: &'l Answered, plan: &Plan) -> Result<Given<'l>, Fault> {
+        let wants_stream = plan.asked.stream();
         let (status, headers, reading, tier, ttfb, came) = match answered {
             Answered::Whole(w) => (w.status, &w.headers, &w.reading, w.tier, w.ttfb, Some(&w.body)),
             Answered::Stream(s) => (200, &s.head.headers, &s.reading, s.head.tier, s.head.ttfb, None),
         };
         let anew = landed.asked_stream != wants_stream && status == 200;
-        let body = match (came, &reading.kept) {
-            (Some(body), None) => body.clone(),
-            (Some(body), _) if !anew => body.clone(),
-            (_, Some(kept)) => rendered(wants_stream, kept, self.parts.clock.now_ms(), plan.request.include_usage()),
-            (None, None) => Bytes::new(),
+        let now_ms = self.parts.clock.now_ms();
+        let said = match (came, &reading.kept) {
+            (Some(body), kept) if !anew || kept.is_none() => plan.said_whole(landed.api, (status, body), now_ms),
+            (_, Some(kept)) => plan.said_again(kept, landed.api, now_ms).map(|body| (status, body)),
+            (_, None) => Ok((status, Bytes::new())),
         };
+        let (status, body) =
+            said.map_err(|source| Fault::Untranslatable { provider: landed.provider.clone(), source })?;
         let rendered_stream = anew && wants_stream && reading.kept.is_some();
-        Given { landed, status, headers, body, rendered_stream, reading, tier, ttfb }
+        Ok(Given { landed, status, headers, body, rendered_stream, reading, tier, ttfb })
     }
 
     fn finish_whole(

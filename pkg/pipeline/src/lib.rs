@@ -38,6 +38,7 @@ mod reply;
 mod rest;
 mod rotate;
 mod sample;
+mod say;
 mod serve;
 mod ship;
 mod signing;

@@ -15,6 +15,7 @@ use crate::landing::{Answered, Closing, Landed, Streamed, usage_facts};
 use crate::pipeline::Pipeline;
 use crate::recorder::Attested;
 use crate::reply;
+use crate::say::Interpreter;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -22,7 +23,7 @@ use http_body::{Body, Frame};
 use sha2::{Digest, Sha256};
 use signet_cache::Source;
 use signet_dialect::sse::{Kind, Run};
-use signet_dialect::{Api, Failure, Reading, Usage};
+use signet_dialect::{Api, Failure, Reading, Untranslatable, Usage};
 use signet_lineage::{CommitmentHasher, Forwarded, Outcome, UsageFacts};
 use signet_provider::UpstreamBody;
 use signet_types::ProviderName;
@@ -50,7 +51,12 @@ pub struct Cut;
 pub(crate) struct Course {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) provider: ProviderName,
+    /// The caller's.
     pub(crate) api: Api,
+    /// What ends a stream of the provider's API, where it left that out.
+    pub(crate) last_event: &'static [u8],
+    /// Says the provider's events in the caller's API, where that is another.
+    pub(crate) interpreter: Option<Interpreter>,
     /// Whether the caller asked for the usage chunk.
     pub(crate) usage_wanted: bool,
     pub(crate) filling: Option<Filling>,
@@ -164,16 +170,27 @@ impl Live {
         }
     }
 
-    fn run(&mut self, run: Run) {
+    fn run(&mut self, run: Run) -> Result<(), Untranslatable> {
         if self.exchange.first_byte_ms.is_none() {
             self.exchange.first_byte_ms = Some(self.course.pipeline.parts.clock.now_ms());
         }
-        match run.kind {
-            Kind::Usage if !self.course.usage_wanted => self.keep(&run.raw),
-            Kind::Ordinary | Kind::Finished | Kind::Usage | Kind::Error | Kind::Done => self.pass(run.raw, run.events),
+        let said = self.course.interpreter.as_mut().map(|interpreter| interpreter.run(&run)).transpose()?;
+        match (said, run.kind) {
+            (Some(said), _) => self.instead(&run.raw, said, run.events),
+            (None, Kind::Usage) if !self.course.usage_wanted => self.keep(&run.raw),
+            (None, _) => self.pass(run.raw, run.events),
         }
         self.exchange.so_far = (200, self.bytes, self.chunks);
         self.note_progress();
+        Ok(())
+    }
+
+    /// Sends what was said for what came.
+    fn instead(&mut self, came: &[u8], said: Bytes, events: u32) {
+        self.keep(came);
+        if !said.is_empty() {
+            self.queue(said, events);
+        }
     }
 
     /// The call is over.
@@ -195,11 +212,10 @@ impl Live {
 
     /// The answer is whole: record, caches, last event.
     fn complete(&mut self, seat: &Seat, streamed: &Streamed, last: Option<Run>) {
-        match last {
-            Some(last) => self.pass(last.raw, last.events),
-            None => self.add(Bytes::from_static(self.course.api.last_event()), 1),
-        }
-        let held = self.out.pop_back();
+        let held = match self.last(last) {
+            Ok(()) => self.out.pop_back(),
+            Err(why) => return self.untranslatable(seat, streamed, why),
+        };
         self.rest = streamed.rest.lock().take();
         let outcome = if streamed.failed { Outcome::UpstreamError } else { Outcome::Complete };
         match seat.attest(|first| self.attest(outcome, streamed, first)) {
@@ -215,6 +231,31 @@ impl Live {
             }
             Err(fault) => self.report(&fault.to_string(), "lineage_unavailable"),
         }
+    }
+
+    /// Queues the last event as this caller reads it.
+    fn last(&mut self, last: Option<Run>) -> Result<(), Untranslatable> {
+        let said = self.course.interpreter.as_mut().map(|interpreter| interpreter.last(last.as_ref())).transpose()?;
+        match (said, last) {
+            (Some(said), last) => self.instead(&last.map(|run| run.raw).unwrap_or_default(), said, 1),
+            (None, Some(last)) => self.pass(last.raw, last.events),
+            (None, None) => self.add(Bytes::from_static(self.course.last_event), 1),
+        }
+        Ok(())
+    }
+
+    /// The provider says something that this caller's API cannot say.
+    fn untranslatable(&mut self, seat: &Seat, streamed: &Streamed, why: Untranslatable) {
+        self.report_untranslatable(why);
+        self.course.filling = None;
+        if let Err(fault) = seat.attest(|first| self.attest(Outcome::UpstreamError, streamed, first)) {
+            tracing::error!(%fault, "a stream that could not be translated was not recorded");
+        }
+    }
+
+    fn report_untranslatable(&mut self, why: Untranslatable) {
+        tracing::warn!(provider = %self.course.provider, %why, "a stream cannot be translated");
+        self.report(&why.to_string(), "upstream_untranslatable");
     }
 
     /// The record of an answer whose call is over. The first to write one stands for the call; the others name it.
@@ -279,7 +320,7 @@ impl Live {
 
     /// This participant ends before the call does: the record says how far it came, and accounts for the call if nobody else
     /// will.
-    fn abort(&mut self, seat: Seat) {
+    fn abort(&mut self, seat: Seat, outcome: Outcome) {
         let usage = match seat.leave() {
             Left::Accounts(usage) => {
                 self.stand_for_the_call();
@@ -292,7 +333,7 @@ impl Live {
             }
         };
         let usage = usage.map(|usage: Usage| usage_facts(usage, true));
-        if let Err(fault) = self.close(Outcome::ClientAbort, &Reading::default(), usage) {
+        if let Err(fault) = self.close(outcome, &Reading::default(), usage) {
             tracing::error!(%fault, "an aborted stream was not recorded");
         }
     }
@@ -326,7 +367,14 @@ impl Live {
         let Stage::Flowing(seat) = &self.stage else { return Poll::Ready(()) };
         let step = ready!(seat.poll(Want::Run, cx));
         match step {
-            Step::Run(run) => self.run(run),
+            Step::Run(run) => {
+                if let Err(why) = self.run(run)
+                    && let Stage::Flowing(seat) = std::mem::replace(&mut self.stage, Stage::Over)
+                {
+                    self.report_untranslatable(why);
+                    self.abort(seat, Outcome::UpstreamError);
+                }
+            }
             Step::Promoted => self.course.pipeline.clone().take_over(&mut self.exchange),
             Step::End(landed) => {
                 if let Stage::Flowing(seat) = std::mem::replace(&mut self.stage, Stage::Over) {
@@ -336,7 +384,7 @@ impl Live {
             Step::TooSlow => {
                 if let Stage::Flowing(seat) = std::mem::replace(&mut self.stage, Stage::Over) {
                     self.report("The answer was read too slowly.", "slow_reader");
-                    self.abort(seat);
+                    self.abort(seat, Outcome::ClientAbort);
                 }
             }
             // It has had the head.
@@ -369,7 +417,7 @@ impl Drop for Live {
             return;
         }
         if let Stage::Flowing(seat) = std::mem::replace(&mut self.stage, Stage::Over) {
-            self.abort(seat);
+            self.abort(seat, Outcome::ClientAbort);
         }
     }
 }

@@ -67,11 +67,13 @@ pub struct RouteRules {
     pub floor: Option<f32>,
     /// Whether bodies are kept, sealed.
     pub capture: bool,
+    /// The limit of tokens for a provider that needs one, where the caller gave none.
+    pub max_tokens_default: Option<u32>,
 }
 
 impl Default for RouteRules {
     fn default() -> Self {
-        Self { mode: Mode::On, floor: None, capture: false }
+        Self { mode: Mode::On, floor: None, capture: false, max_tokens_default: None }
     }
 }
 
@@ -400,7 +402,7 @@ fn outcome(fault: &Fault) -> Outcome {
         | Fault::Overload { .. } => Outcome::Denied,
         Fault::ClientGone | Fault::RequestTimeout { .. } => Outcome::ClientAbort,
         Fault::Upstream { error, .. } if is_timeout(error) => Outcome::Timeout,
-        Fault::Upstream { .. } | Fault::ProviderRefused { .. } => Outcome::UpstreamError,
+        Fault::Upstream { .. } | Fault::ProviderRefused { .. } | Fault::Untranslatable { .. } => Outcome::UpstreamError,
         Fault::LineageUnavailable | Fault::NotReady(_) | Fault::Internal(_) => Outcome::InternalError,
     }
 }

@@ -82,7 +82,10 @@ impl Pipeline {
         exchange.cache.tier = Some(hit.detail);
         (exchange.cache.age_ms, exchange.cache.ttl_ms) = (Some(hit.age_ms), Some(hit.ttl_ms));
         exchange.parents.push(landing::parent(&entry.source, Relation::CacheSource));
-        let bytes = rendered(exchange.stream, &entry.body, now_ms, plan.request.include_usage());
+        let said = plan.said_again(&entry.body, plan.request.api(), now_ms);
+        // The provider itself could not say it to this caller either.
+        let provider = || plan.route.targets[0].provider.clone();
+        let bytes = said.map_err(|source| Fault::Untranslatable { provider: provider(), source })?;
         let mut headers = http::HeaderMap::with_capacity(24);
         reply::common(&mut headers, exchange, head.request_id.as_str(), exchange.stream);
         reply::hit(&mut headers, &hit);

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
 use signet_cache::{CacheKey, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared, Question};
-use signet_dialect::{Api, Refusal, Request};
+use signet_dialect::{Api, Defaults, Refusal, Request, translate_request};
 use signet_provider::{Affinity, Ask, Auth, Route, Target, UpstreamError, filter_request_headers};
 use signet_telemetry::Step;
 use signet_types::{ModelName, TenantId};
@@ -29,6 +29,9 @@ use std::time::Instant;
 
 /// A request that is understood: where it may go and where its answer may come from.
 pub(crate) struct Plan {
+    /// As the caller asked.
+    pub(crate) asked: Arc<Request>,
+    /// As it is asked of the preferred provider: the same, or said in another API. What is kept is the answer to this.
     pub(crate) request: Arc<Request>,
     pub(crate) route: Route,
     pub(crate) controls: Controls,
@@ -89,7 +92,9 @@ impl Pipeline {
         let call = self.call(head, (auth, exchange.keys().tenant), &plan)?;
         let preferred = &plan.route.targets[0];
         exchange.routed = Some(preferred.model.as_str().to_owned());
-        exchange.forwarded_body(&body, &call.bodies.of(preferred));
+        if let Some(sent) = call.bodies.of(preferred, plan.request.api()) {
+            exchange.forwarded_body(&body, &sent);
+        }
         Box::pin(self.fetch(exchange, head, &plan, call, filling)).await
     }
 
@@ -99,6 +104,9 @@ impl Pipeline {
         let unknown = || Fault::UnknownModel { model: request.model().to_owned() };
         let name: ModelName = request.model().parse().map_err(|_| unknown())?;
         let route = self.parts.fleet.resolve(&name).map_err(|_| unknown())?;
+        let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
+        let asked = Arc::new(request);
+        let request = self.said_to(&asked, &route, rules)?;
         let controls = Controls::read(&head.headers)?;
         let deadline = deadline(head)?;
         let (partition, key) = place(
@@ -108,8 +116,16 @@ impl Pipeline {
             bound(*request.shape(), &head.headers, head.query.as_deref()),
         );
         self.parts.metrics.step(Step::Parse, started.elapsed());
-        let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
-        Ok(Plan { request: Arc::new(request), route, controls, rules, partition, key, deadline })
+        Ok(Plan { asked, request, route, controls, rules, partition, key, deadline })
+    }
+
+    /// The request as it is asked of the preferred provider: said in another API where it has not the caller's.
+    fn said_to(&self, asked: &Arc<Request>, route: &Route, rules: RouteRules) -> Result<Arc<Request>, Fault> {
+        let api = self.parts.fleet.spoken(&route.targets[0], asked.api());
+        match api.filter(|api| *api != asked.api()) {
+            Some(api) => Ok(Arc::new(say(asked, api, rules)?)),
+            None => Ok(asked.clone()),
+        }
     }
 
     /// Keeps the request until it is sealed with its answer, on a route that wants that.
@@ -154,7 +170,7 @@ impl Pipeline {
         let alone = plan.controls.fetch != Fetch::IfNeeded;
         let ask = Ask {
             method: Method::POST,
-            api: plan.request.api(),
+            api: plan.asked.api(),
             query: query.transpose()?,
             headers: filter_request_headers(&head.headers),
             authorization: auth,
@@ -163,10 +179,13 @@ impl Pipeline {
             affinity: plan.route.has_choice().then(|| affinity(tenant, &plan.request, &plan.key)),
             trail: Arc::default(),
         };
-        let (request, unasked) = (plan.request.clone(), self.parts.settings.usage_unasked.clone());
-        let bodies = Bodies::new(move |target: &Target| {
+        let (asked, request, rules) = (plan.asked.clone(), plan.request.clone(), plan.rules);
+        let unasked = self.parts.settings.usage_unasked.clone();
+        let bodies = Bodies::new(move |target: &Target, api| {
+            let known = [&request, &asked].into_iter().find(|request| request.api() == api).cloned();
+            let request = known.or_else(|| say(&asked, api, rules).ok().map(Arc::new))?;
             let ask_usage = request.stream() && (request.include_usage() || !unasked.contains(&target.provider));
-            request.with(renamed(request.model(), target), ask_usage)
+            Some(request.with(renamed(request.model(), target), ask_usage))
         });
         let (form, streams) = (plan.request.form(), plan.request.stream());
         Ok(Call { route: plan.route.clone(), ask, bodies, form, streams })
@@ -276,7 +295,7 @@ impl Pipeline {
             (exchange.x_cache, exchange.cache.decision) = ("COALESCED", "coalesced");
         }
         exchange.asked_of(&stream.provider, &stream.attempts, Some(&stream.headers));
-        exchange.sent_on(plan.request.body(), stream.sent_body.as_ref());
+        exchange.sent_on(plan.asked.body(), stream.sent_body.as_ref());
         let mut headers = stream.headers.clone();
         reply::common(&mut headers, exchange, head.request_id.as_str(), true);
         // Whether a stream is stored shows at its end only.
@@ -287,11 +306,13 @@ impl Pipeline {
         let course = Course {
             pipeline: self.clone(),
             provider: stream.provider.clone(),
-            usage_wanted: plan.request.include_usage() || !self.asks_usage(&plan.route.targets[stream.target]),
-            filling: filling.filter(|_| stream.tier == 0),
+            usage_wanted: plan.asked.include_usage() || !self.asks_usage(&plan.route.targets[stream.target]),
+            filling: filling.filter(|_| stream.tier == 0 && stream.api == plan.request.api()),
             takes_trailers: head.takes_trailers,
             in_band: plan.controls.in_band,
-            api: plan.request.api(),
+            api: plan.asked.api(),
+            last_event: stream.api.last_event(),
+            interpreter: plan.interpreter(stream.api, self.parts.clock.now_ms()),
             started,
         };
         let live = Live::new(exchange.hand_over(), seat, course);
@@ -336,6 +357,12 @@ pub(crate) fn place(
 /// The model's name at the target, where it differs from the one asked for.
 fn renamed<'a>(asked: &str, target: &'a Target) -> Option<&'a str> {
     Some(target.model.as_str()).filter(|name| *name != asked)
+}
+
+/// A request said in another API.
+fn say(asked: &Request, api: Api, rules: RouteRules) -> Result<Request, Refusal> {
+    let defaults = Defaults { max_tokens: rules.max_tokens_default };
+    Request::parse(api, &translate_request(asked.api(), api, asked.body(), &defaults)?)
 }
 
 /// What a participant can begin its answer with.

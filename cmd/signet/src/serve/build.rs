@@ -272,6 +272,7 @@ fn rules(config: &Config) -> HashMap<ModelName, RouteRules> {
         mode: mode(model.semantic_mode),
         floor: model.similarity_min,
         capture: model.capture,
+        max_tokens_default: model.max_tokens_default,
     };
     config.models.iter().flat_map(|model| model.names().map(|name| (name.clone(), own(model)))).collect()
 }

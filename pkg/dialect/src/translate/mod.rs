@@ -20,7 +20,7 @@ use signet_openai::sse::Event;
 
 pub use error::translate_error;
 pub use rules::{Fate, RULES, Rule};
-pub use whole::translate_whole;
+pub use whole::{translate_sse, translate_whole};
 
 /// Values for what one API requires and another leaves open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

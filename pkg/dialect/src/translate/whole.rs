@@ -32,6 +32,15 @@ pub fn translate_whole(from: Api, to: Api, wanted: Wanted, body: &Bytes) -> Resu
     fold(to, &translated(translator, stream)?, id, wanted.created)
 }
 
+/// A whole event stream of API `from` for a caller who speaks `to`.
+///
+/// # Errors
+/// As [`translate_whole`].
+pub fn translate_sse(from: Api, to: Api, wanted: Wanted, stream: Bytes) -> Result<Bytes, Untranslatable> {
+    let translator = translate_stream(from, to, wanted);
+    translated(translator.ok_or(Untranslatable("there is no translation between these APIs"))?, stream)
+}
+
 /// The events of `stream`, translated.
 pub(crate) fn translated(mut translator: Box<dyn Translate>, stream: Bytes) -> Result<Bytes, Untranslatable> {
     let mut out = BytesMut::with_capacity(stream.len());

@@ -1,0 +1,85 @@
+//! What a provider said in one API, said to a caller who speaks another.
+//!
+//! Hits and misses go through the same translation, so an answer that was kept is never served as something that a miss
+//! would not have given.
+
+use crate::replay::rendered;
+use crate::serve::Plan;
+use bytes::Bytes;
+use signet_dialect::sse::{Decoder, Run};
+use signet_dialect::{
+    Api, Kept, Translate, Untranslatable, Wanted, translate_error, translate_sse, translate_stream, translate_whole,
+};
+
+/// Longest event that is translated; longer ones have been refused before.
+const EVENT_MAX: usize = 16 << 20;
+
+/// A provider's stream as the caller's, event by event.
+pub(crate) struct Interpreter {
+    decoder: Decoder,
+    translate: Box<dyn Translate>,
+}
+
+impl Interpreter {
+    /// The caller's events for these of the provider's; perhaps none.
+    pub(crate) fn run(&mut self, run: &Run) -> Result<Bytes, Untranslatable> {
+        self.decoder.push(run.raw.clone());
+        let mut out = bytes::BytesMut::with_capacity(run.raw.len() * 2);
+        while let Some(event) = self.decoder.next_event().map_err(|_| Untranslatable("an event is too long"))? {
+            self.translate.event(&event, &mut out)?;
+        }
+        Ok(out.freeze())
+    }
+
+    /// The caller's last events, behind the provider's last one if that came.
+    pub(crate) fn last(&mut self, run: Option<&Run>) -> Result<Bytes, Untranslatable> {
+        let said = run.map(|run| self.run(run)).transpose()?.unwrap_or_default();
+        let mut out = bytes::BytesMut::from(said);
+        self.translate.end(&mut out);
+        Ok(out.freeze())
+    }
+}
+
+impl Plan {
+    /// Whether the caller speaks another API than the provider's `from`.
+    pub(crate) fn differs(&self, from: Api) -> bool {
+        self.asked.api() != from
+    }
+
+    fn wanted(&self, now_ms: u64) -> Wanted {
+        Wanted { usage: self.asked.include_usage(), created: now_ms / 1000 }
+    }
+
+    /// A provider's whole answer or refusal, as this caller reads it: its status and its body.
+    pub(crate) fn said_whole(
+        &self,
+        from: Api,
+        (status, body): (u16, &Bytes),
+        now_ms: u64,
+    ) -> Result<(u16, Bytes), Untranslatable> {
+        if !self.differs(from) {
+            return Ok((status, body.clone()));
+        }
+        let to = self.asked.api();
+        if status != 200 {
+            return Ok(translate_error(from, to, status, body));
+        }
+        translate_whole(from, to, self.wanted(now_ms), body).map(|body| (status, body))
+    }
+
+    /// A kept answer in the form that this caller asked for, under an id and a time of its own.
+    pub(crate) fn said_again(&self, kept: &Kept, from: Api, now_ms: u64) -> Result<Bytes, Untranslatable> {
+        let stream = self.asked.stream();
+        if !self.differs(from) {
+            return Ok(rendered(stream, kept, now_ms, self.asked.include_usage()));
+        }
+        let (to, wanted, body) = (self.asked.api(), self.wanted(now_ms), rendered(stream, kept, now_ms, true));
+        if stream { translate_sse(from, to, wanted, body) } else { translate_whole(from, to, wanted, &body) }
+    }
+
+    /// What translates a stream that comes in `from`; none where the caller speaks the same.
+    pub(crate) fn interpreter(&self, from: Api, now_ms: u64) -> Option<Interpreter> {
+        let translate = translate_stream(from, self.asked.api(), self.wanted(now_ms))?;
+        Some(Interpreter { decoder: Decoder::new(EVENT_MAX), translate })
+    }
+}
