@@ -115,8 +115,9 @@ fn a_pause_that_the_caller_waits_for_is_made_once_and_told() {
 fn a_caller_gets_its_504_in_time_and_a_stream_that_runs_is_not_ended_by_its_deadline() {
     let mock = mock_with(Behaviour { chunks: Some(8), ..Behaviour::default() });
     let gateway = Setup::on(&mock).start();
-    for (request, class) in [(chat("What is a rail?"), "abandoned"), (streamed("What is a rail?"), "deadline_exceeded")]
-    {
+    // Others may wait for the same call, so it is the caller who goes and not the call that ends.
+    let class = "abandoned";
+    for request in [chat("What is a rail?"), streamed("What is a rail?")] {
         mock.script([Behaviour::fault(Fault::Hang)]);
         let started = Instant::now();
         let answer = gateway.chat(&request, &[("X-Signet-Timeout-Ms", "600")]);
