@@ -7,6 +7,7 @@
 //!
 //! Settings that belong to a later version are refused, never accepted and ignored.
 
+mod change;
 mod env;
 mod file;
 mod load;

@@ -2,7 +2,7 @@
 
 use crate::env::Env;
 use crate::problem::{Problem, Problems};
-use crate::reader::Reader;
+use crate::reader::{Found, Reader};
 use crate::section::Section;
 use crate::server::server;
 use crate::settings::{
@@ -136,7 +136,7 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
     check_exposure(&root, &server, &auth, &providers);
     root.end();
     let data_dir = reader.data_dir.clone();
-    let (warnings, effective) = reader.end()?;
+    let Found { warnings, effective, prints, files } = reader.end()?;
     Ok(Config {
         data_dir,
         server,
@@ -152,6 +152,8 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
         models,
         warnings,
         effective,
+        prints,
+        files,
     })
 }
 

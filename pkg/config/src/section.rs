@@ -286,12 +286,16 @@ impl<'r> Section<'r> {
             self.fault(&env, format!("names the variable {variable}, which is not set"));
         }
         self.reader.holds(&self.at(stem), if value.is_some() { "set" } else { "not set" });
+        if let Some(value) = &value {
+            self.reader.secret(&self.at(stem), value);
+        }
         value.map(Secret::new)
     }
 
     /// The content of the secret file that `key` names, without the line end.
     pub(crate) fn secret_file(&self, key: &str, path: &str) -> Option<Secret<String>> {
         let path = self.reader.resolve(path);
+        self.reader.file(&path);
         let text = match crate::file::read_text(&path) {
             Ok(text) => Secret::new(text),
             Err(error) => {
@@ -304,6 +308,7 @@ impl<'r> Section<'r> {
             self.fault(key, format!("{} is empty", path.display()));
             return None;
         }
+        self.reader.secret(&self.at(key), line);
         Some(Secret::new(line.to_owned()))
     }
 

@@ -19,6 +19,7 @@ pub(crate) fn server(mut section: Section<'_>) -> Server {
         tls: tls(&mut section),
         slow: slow_callers(&mut section),
         shutdown_grace: seconds(&mut section, "shutdown_grace_s", 30, 0..=DAY_S),
+        reload_watch: section.flag("reload_watch", true),
         lock_wait: seconds(&mut section, "lock_wait_s", 30, 0..=DAY_S),
     };
     section.end();

@@ -41,7 +41,11 @@ pub struct Config {
     pub models: Vec<Model>,
     /// What is allowed but probably not meant; for the log at start.
     pub warnings: Vec<String>,
+    /// The files beside the configuration's own whose content it holds: keys and certificates of providers among them.
+    pub files: Vec<PathBuf>,
     pub(crate) effective: BTreeMap<String, String>,
+    /// SHA-256 of each secret and each file's content, by key. They never leave the process.
+    pub(crate) prints: BTreeMap<String, [u8; 32]>,
 }
 
 impl Config {
@@ -89,6 +93,8 @@ pub struct Server {
     pub slow: SlowCallers,
     /// How long a shutdown waits for answers in flight.
     pub shutdown_grace: Duration,
+    /// Whether the configuration is read again when its file changes.
+    pub reload_watch: bool,
     /// How long a start waits for the data folder of a dying predecessor.
     pub lock_wait: Duration,
 }

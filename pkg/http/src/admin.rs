@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::audit;
 use crate::health::{alive, ready_app};
+use crate::reload::{self, Reload};
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// The admin listener's own settings.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AdminConfig {
     /// Bearer token of `/admin/v1`.
     pub token: Arc<Secret<String>>,
@@ -39,6 +40,8 @@ pub struct AdminConfig {
     pub ring: Option<Arc<Ring>>,
     /// Drops old records; none where they are kept for ever.
     pub pruner: Option<Arc<Pruner>>,
+    /// Takes new configurations.
+    pub reload: Option<Arc<dyn Reload>>,
 }
 
 #[derive(Clone)]
@@ -194,6 +197,7 @@ pub fn admin_router(app: Arc<App>, config: AdminConfig) -> Router {
         .route("/admin/v1/lineage/prune", post(prune))
         .route("/admin/v1/route/explain", post(crate::explain::explain))
         .route("/admin/v1/route/state", get(crate::explain::state))
+        .route("/admin/v1/reload", get(reload::shown).post(reload::asked))
         .layer(middleware::from_fn_with_state(admin.clone(), authorised))
         .with_state(admin.clone());
     let audits = Router::new()
@@ -250,7 +254,8 @@ pub(crate) fn bearer(headers: &HeaderMap) -> &str {
 }
 
 async fn status(State(admin): State<Admin>) -> Json<Status> {
-    let pipeline = admin.app.pipeline.get();
+    let held = admin.app.pipeline.get();
+    let pipeline = held.as_ref();
     let log = pipeline.map(|pipeline| {
         let stats = pipeline.recorder().stats();
         LogStatus {

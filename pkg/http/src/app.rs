@@ -5,6 +5,7 @@ use crate::faces::ErrorFaces;
 use crate::health::Health;
 use crate::load::{Load, Seat};
 use crate::pace::{Patience, Riding};
+use crate::reload::Current;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, Request, State};
@@ -20,13 +21,13 @@ use signet_types::{Clock, LineageId, RequestId};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
-/// What the routes need. The pipeline is set once the tenant secret is there; until then requests are answered with 503.
+/// What the routes need. The pipeline is there once the tenant secret is there; until then requests are answered with 503.
 pub struct App {
     /// The life of every request.
-    pub pipeline: OnceLock<Arc<Pipeline>>,
+    pub pipeline: Current,
     /// What is published of the logs' trees; none where nothing is.
     pub tree: Option<Arc<TreeView>>,
     /// Whether callers may read it without being known.
@@ -146,7 +147,7 @@ async fn crowded(State(app): Shared, ConnectInfo(peer): Peer, request: Request) 
     guarded(&app, &head, async { Err(Fault::Overloaded) }).await
 }
 
-fn ready(app: &App) -> Result<&Arc<Pipeline>, Fault> {
+fn ready(app: &App) -> Result<Arc<Pipeline>, Fault> {
     if app.health.is_draining() {
         return Err(Fault::NotReady("it is shutting down"));
     }

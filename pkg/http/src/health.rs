@@ -83,7 +83,7 @@ pub(crate) async fn alive() -> &'static str {
 /// `GET /readyz`: 200 while requests can be served.
 pub(crate) async fn ready_app(State(app): State<Arc<App>>) -> (StatusCode, Json<Readiness>) {
     let pipeline = app.pipeline.get();
-    let full = pipeline.is_some_and(|pipeline| pipeline.recorder().is_refusing());
+    let full = pipeline.as_ref().is_some_and(|pipeline| pipeline.recorder().is_refusing());
     let (code, readiness) = app.health.readiness(pipeline.is_some(), full);
     (code, Json(readiness))
 }

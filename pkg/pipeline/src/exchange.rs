@@ -14,9 +14,9 @@ use http::HeaderValue;
 use signet_cache::TenantKeys;
 use signet_dialect::Api;
 use signet_lineage::{
-    CacheFacts, Caller, CaptureFacts, Draft, Exchange as Facts, Fingerprint, Forwarded, HttpFacts, Kind, LimitFacts,
-    ModelFacts, OpenFacts, Opening, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey, Times,
-    UsageFacts,
+    CacheFacts, Caller, CaptureFacts, Draft, Exchange as Facts, Fingerprint, Forwarded, Gateway, HttpFacts, Kind,
+    LimitFacts, ModelFacts, OpenFacts, Opening, Outcome, Parent, ProviderFacts, RequestFacts, ResponseFacts, TenantKey,
+    Times, UsageFacts,
 };
 use signet_spool::Opened;
 use signet_telemetry::Metrics;
@@ -100,6 +100,8 @@ pub(crate) struct Exchange(Option<Box<State>>);
 pub(crate) struct State {
     recorder: Arc<Recorder>,
     metrics: Arc<Metrics>,
+    /// The process under the configuration by which this request is answered.
+    gateway: Arc<Gateway>,
     pub(crate) id: LineageId,
     pub(crate) operation: Operation,
     received: Instant,
@@ -144,10 +146,12 @@ impl Exchange {
         operation: Operation,
         head: &Head,
         nobody: Arc<TenantKeys>,
+        gateway: Arc<Gateway>,
     ) -> Self {
         Self(Some(Box::new(State {
             recorder,
             metrics,
+            gateway,
             id: head.id,
             operation,
             received: head.received,
@@ -355,7 +359,6 @@ impl State {
     }
 
     fn draft(&mut self, ending: &Ending<'_>, capture: Option<CaptureFacts>) -> Draft {
-        let voice = self.recorder.voice();
         let total = self.received.elapsed();
         let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
         // From its end backwards, so that a clock that was set meanwhile does not stretch it.
@@ -372,7 +375,7 @@ impl State {
                 upstream_ttfb_us: self.ttfb.map(|ttfb| u64::try_from(ttfb.as_micros()).unwrap_or(u64::MAX)),
                 total_us,
             },
-            gateway: voice.gateway.clone(),
+            gateway: self.gateway.clone(),
             exchange: Some(Box::new(self.facts(ending, capture))),
             control: Vec::new(),
         }

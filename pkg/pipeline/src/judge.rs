@@ -1,5 +1,6 @@
 //! A model that says whether two answers serve equally well.
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
@@ -26,7 +27,8 @@ one? Different wording and detail do not matter. Reply with one word: yes or no.
 
 /// The judge.
 pub struct Judge {
-    fleet: Arc<Fleet>,
+    /// The routes in force.
+    fleet: Arc<ArcSwap<Fleet>>,
     model: ModelName,
 }
 
@@ -80,7 +82,7 @@ impl Said {
 
 impl Judge {
     /// A judge that asks `model`, with the gateway's own key for it.
-    pub const fn new(fleet: Arc<Fleet>, model: ModelName) -> Self {
+    pub const fn new(fleet: Arc<ArcSwap<Fleet>>, model: ModelName) -> Self {
         Self { fleet, model }
     }
 
@@ -101,7 +103,8 @@ impl Judge {
     }
 
     async fn ask(&self, data: &str) -> Result<Judged, &'static str> {
-        let route = self.fleet.resolve(&self.model).map_err(|_| "no such model")?;
+        let fleet = self.fleet.load_full();
+        let route = fleet.resolve(&self.model).map_err(|_| "no such model")?;
         let mut headers = RequestHeaders::default();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let ask = Ask {
@@ -122,7 +125,7 @@ impl Judge {
             ]);
             Bytes::from(json!({"model": target.model.as_str(), "messages": messages, "temperature": 0}).to_string())
         };
-        let sent = self.fleet.send(&route, &ask, &body).await.map_err(|_| "no provider answered")?;
+        let sent = fleet.send(&route, &ask, &body).await.map_err(|_| "no provider answered")?;
         if sent.reply.status.as_u16() != 200 {
             return Err("it was refused");
         }

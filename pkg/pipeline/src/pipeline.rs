@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use signet_cache::{Cache, Keyring, Mode, NoticeStore, TenantKeys, Trust};
 use signet_dialect::Api;
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
-use signet_lineage::{CaptureStore, LimitFacts, Outcome, RecordStore};
+use signet_lineage::{CaptureStore, Gateway, LimitFacts, Outcome, RecordStore};
 use signet_provider::{Auth, Credential, Fleet};
 use signet_telemetry::{Metrics, Step};
 use signet_types::{Clock, ModelName, ProviderName, TenantId};
@@ -142,6 +142,8 @@ pub struct Pipeline {
     pub(crate) parts: Parts,
     pub(crate) flights: Arc<Flights>,
     pub(crate) nobody: Arc<TenantKeys>,
+    /// The process under this configuration, as records say it.
+    gateway: Arc<Gateway>,
     local: TenantId,
     anonymous: TenantId,
     forwarding_seen: Arc<Once>,
@@ -153,19 +155,26 @@ impl Pipeline {
         let nobody = Arc::new(parts.keys.for_nobody());
         let named = |name: &[u8]| parts.keys.tenant_of("name", name);
         let (local, anonymous) = (named(b"local"), named(b"anonymous"));
-        let forwarding_seen = Arc::new(Once::new());
+        let (forwarding_seen, gateway) = (Arc::new(Once::new()), parts.recorder.gateway());
         let flights = Arc::new(Flights::new(parts.settings.pace));
-        Self { parts, flights, nobody, local, anonymous, forwarding_seen }
+        Self { parts, flights, nobody, gateway, local, anonymous, forwarding_seen }
     }
 
     /// The same gateway with upstream connections of its own, for another thread: caches, single-flight, limits and log
     /// are shared.
     #[must_use]
     pub fn beside(&self, fleet: Arc<Fleet>) -> Self {
+        self.rerouted(fleet, self.parts.settings.clone(), self.gateway.clone())
+    }
+
+    /// The same gateway by another configuration. What this one has begun it ends.
+    #[must_use]
+    pub fn rerouted(&self, fleet: Arc<Fleet>, settings: Settings, gateway: Arc<Gateway>) -> Self {
         Self {
-            parts: Parts { fleet, ..self.parts.clone() },
+            parts: Parts { fleet, settings, ..self.parts.clone() },
             flights: self.flights.clone(),
             nobody: self.nobody.clone(),
+            gateway,
             local: self.local,
             anonymous: self.anonymous,
             forwarding_seen: self.forwarding_seen.clone(),
@@ -189,7 +198,8 @@ impl Pipeline {
 
     pub(crate) fn begin(&self, operation: Operation, head: &Head) -> Exchange {
         let parts = &self.parts;
-        Exchange::begin(parts.recorder.clone(), parts.metrics.clone(), operation, head, self.nobody.clone())
+        let (nobody, gateway) = (self.nobody.clone(), self.gateway.clone());
+        Exchange::begin(parts.recorder.clone(), parts.metrics.clone(), operation, head, nobody, gateway)
     }
 
     /// The address and its token bucket.

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::signing::Signing;
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use signet_lineage::{
     ControlStamp, Denials, Draft, Gateway, KeyRotation, KeyUse, OpenFacts, PublicKey, Receipt, Record, Signer,
@@ -70,6 +71,7 @@ pub struct Recorder {
     log: Arc<dyn RecordLog>,
     signing: Signing,
     voice: Voice,
+    gateway: ArcSwap<Gateway>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     unrecorded: AtomicU64,
@@ -112,7 +114,8 @@ impl Recorder {
         let (unrecorded, latest_ms, denials) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         let (together, beyond) = (Mutex::new((clock.now_ms(), clock.mono_ns())), Mutex::default());
         let (signing, halted) = (Signing::new(signer), AtomicBool::new(false));
-        Self { log, signing, voice, clock, metrics, unrecorded, latest_ms, together, denials, beyond, halted }
+        let gateway = ArcSwap::new(voice.gateway.clone());
+        Self { log, signing, voice, gateway, clock, metrics, unrecorded, latest_ms, together, denials, beyond, halted }
     }
 
     /// The log.
@@ -123,6 +126,16 @@ impl Recorder {
     /// What every record says of this process.
     pub const fn voice(&self) -> &Voice {
         &self.voice
+    }
+
+    /// The process, as records that no request makes say it from now on. Another configuration is another gateway.
+    pub fn speak_as(&self, gateway: Arc<Gateway>) {
+        self.gateway.store(gateway);
+    }
+
+    /// The process, as records say it.
+    pub fn gateway(&self) -> Arc<Gateway> {
+        self.gateway.load_full()
     }
 
     /// Whether an answer waits for the disk or the database.
@@ -385,7 +398,7 @@ impl Recorder {
     /// Id, time and speaker of a control record written now.
     pub fn stamp(&self) -> ControlStamp {
         let at_ms = self.now_ms();
-        ControlStamp { id: LineageId::generate(at_ms), at_ms, gateway: self.voice.gateway.clone() }
+        ControlStamp { id: LineageId::generate(at_ms), at_ms, gateway: self.gateway() }
     }
 
     /// Writes a record that no request waits for; whether it was written.

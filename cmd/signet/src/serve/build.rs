@@ -1,6 +1,8 @@
 //! From a valid configuration to the parts of a gateway.
 
+use super::reload::Reloader;
 use anyhow::{Context, Result, anyhow, bail};
+use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 use signet_cache::{
     Cache, Embedder, ExactStore, Keyring, Mode, Question, RouteBase, Semantic, SemanticConfig, SharedIndex,
@@ -94,24 +96,42 @@ pub(crate) const fn load_limits(config: &Config) -> LoadLimits {
     LoadLimits { max_inflight: config.server.max_inflight, max_lag: config.server.max_lag }
 }
 
-/// Providers and routes, and the providers once more for the care of their connections.
-pub(crate) fn fleet(config: &Config, board: Arc<Board>) -> Result<(Fleet, Vec<Arc<HttpProvider>>)> {
-    let mut providers = Vec::new();
-    for provider in &config.providers {
-        let mut built = ProviderConfig::new(provider.name.clone(), provider.base_url.clone());
-        built.api_key.clone_from(&provider.api_key);
-        shape(&mut built, provider).with_context(|| format!("provider {}", provider.name))?;
-        built.timeouts = Timeouts {
-            connect: provider.connect_timeout,
-            first_byte: provider.first_byte_timeout,
-            idle: provider.idle_timeout,
-            total: provider.total_timeout,
-        };
-        let http = HttpProvider::new(built).with_context(|| format!("provider {}", provider.name))?;
-        providers.push(Arc::new(http));
-    }
-    let named = providers.iter().map(|provider: &Arc<HttpProvider>| provider.clone() as Arc<dyn Provider>).collect();
-    Ok((Fleet::new(named, config.models.iter().map(route).collect(), board)?, providers))
+/// Providers with the digests of all that reaches them.
+pub(crate) type Providers = Vec<([u8; 32], Arc<HttpProvider>)>;
+
+/// The configured providers, with the connections of those among `kept` to whom nothing is different.
+pub(crate) fn providers(config: &Config, kept: &Providers) -> Result<Providers> {
+    let providers = config.providers.iter().enumerate().map(|(at, provider)| {
+        let print = config.provider_print(at);
+        let before = kept.iter().find(|(before, _)| *before == print).map(|(_, provider)| provider.clone());
+        let built = before.map_or_else(|| self::provider(provider), Ok);
+        Ok((print, built.with_context(|| format!("provider {}", provider.name))?))
+    });
+    providers.collect()
+}
+
+fn provider(provider: &signet_config::Provider) -> Result<Arc<HttpProvider>> {
+    let mut built = ProviderConfig::new(provider.name.clone(), provider.base_url.clone());
+    built.api_key.clone_from(&provider.api_key);
+    shape(&mut built, provider)?;
+    built.timeouts = Timeouts {
+        connect: provider.connect_timeout,
+        first_byte: provider.first_byte_timeout,
+        idle: provider.idle_timeout,
+        total: provider.total_timeout,
+    };
+    Ok(Arc::new(HttpProvider::new(built)?))
+}
+
+/// Routes over `providers`.
+pub(crate) fn fleet_of(config: &Config, board: Arc<Board>, providers: &Providers) -> Result<Fleet> {
+    let named = providers.iter().map(|(_, provider)| provider.clone() as Arc<dyn Provider>).collect();
+    Ok(Fleet::new(named, config.models.iter().map(route).collect(), board)?)
+}
+
+/// Routes over providers of their own.
+pub(crate) fn fleet(config: &Config, board: Arc<Board>) -> Result<Fleet> {
+    fleet_of(config, board, &providers(config, &Vec::new())?)
 }
 
 fn route(model: &signet_config::Model) -> ModelRoute {
@@ -311,6 +331,7 @@ pub(crate) fn sampling(
     cache: &Cache,
     recorder: &Arc<Recorder>,
     stores: &Stores,
+    reloader: &Reloader,
 ) -> Result<Option<Sampling>> {
     let Some(layer) = cache.semantic() else { return Ok(None) };
     let semantic = &config.semantic;
@@ -332,7 +353,11 @@ pub(crate) fn sampling(
     let named = |model| signet_config::Model::names(model).map(move |name| (name.as_str().to_owned(), own(model)));
     let own = config.models.iter().flat_map(named).collect();
     let judge = match &semantic.judge {
-        Some(model) => Some(Judge::new(Arc::new(fleet(config, common.board.clone())?.0), model.clone())),
+        Some(model) => {
+            let fleet = Arc::new(ArcSwap::from_pointee(fleet(config, common.board.clone())?));
+            reloader.judging(fleet.clone());
+            Some(Judge::new(fleet, model.clone()))
+        }
         None => None,
     };
     Ok(Some(Sampling {
@@ -358,9 +383,10 @@ fn millionths(similarity: f32) -> u32 {
     (f64::from(similarity) * f64::from(UNIT)).round() as u32
 }
 
-pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result<Pipeline> {
+/// Limits, switches, and what each model allows.
+pub(crate) fn settings(config: &Config) -> Settings {
     let own_key = config.providers.iter().any(|provider| provider.api_key.is_some());
-    let settings = Settings {
+    Settings {
         auth: match config.auth.mode {
             ConfiguredAuth::Open => AuthMode::Open,
             ConfiguredAuth::Passthrough if own_key => AuthMode::Local,
@@ -383,12 +409,15 @@ pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result
             .collect(),
         rules: rules(config),
         policy_generation: POLICY_GENERATION,
-    };
+    }
+}
+
+pub(crate) fn pipeline(config: &Config, common: &Common, built: Built) -> Result<Pipeline> {
     Ok(Pipeline::new(Parts {
-        settings,
+        settings: settings(config),
         cache: built.cache,
         keys: built.keys,
-        fleet: Arc::new(fleet(config, common.board.clone())?.0),
+        fleet: Arc::new(fleet(config, common.board.clone())?),
         recorder: built.recorder,
         records: built.stores.records,
         limiter: limiter(config)?,

@@ -7,7 +7,9 @@ mod folder;
 mod index;
 pub(crate) mod keys;
 mod lanes;
+mod listen;
 mod log;
+mod reload;
 pub(crate) mod rest;
 mod ring;
 mod run;
@@ -16,7 +18,8 @@ mod tree;
 use crate::commands::out::complain;
 use crate::exit;
 use clap::Args;
-use signet_config::{Config, Overrides, ProcessEnv};
+use reload::Source;
+use signet_config::Overrides;
 use signet_telemetry::LogFormat;
 use std::path::PathBuf;
 
@@ -45,14 +48,15 @@ pub(crate) struct ServeArgs {
 /// Why serving ended, as an exit code.
 pub(crate) fn run(args: &ServeArgs) -> u8 {
     signet_telemetry::init(&args.log, if args.log_json { LogFormat::Json } else { LogFormat::Text });
-    let config = match Config::load(args.config.as_deref(), &ProcessEnv, overrides(args)) {
+    let source = Source { file: args.config.clone(), overrides: overrides(args) };
+    let config = match source.read() {
         Ok(config) => config,
         Err(problems) => {
             complain(&problems.to_string());
             return exit::CONFIG;
         }
     };
-    match run::serve(config, args.accept_gap) {
+    match run::serve(config, source, args.accept_gap) {
         Ok(()) => exit::OK,
         Err(stop) => {
             complain(&format!("signet serve: {:#}", stop.cause));

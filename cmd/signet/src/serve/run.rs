@@ -8,25 +8,25 @@ use super::build::{self, Built, Common};
 use super::certificate::Certificate;
 use super::keys::KeyFile;
 use super::lanes::Lanes;
+use super::listen::{Bound, admin_hosts, bound};
+use super::reload::{Reloader, Source};
 use super::tree::{self, Tree};
 use super::{Stop, files, folder, index, keys, log, rest, ring};
 use anyhow::{Context, Result, anyhow};
 use signet_cache::{Cache, Keyring};
 use signet_config::{Config, LineageMode, OnFull};
-use signet_http::{AdminConfig, App, Health, Lane, Load, Room, Serving, admin_router, crowded_router, router};
+use signet_http::{AdminConfig, App, Current, Health, Lane, Load, Room, Serving, admin_router, crowded_router, router};
 use signet_lineage::{LogRow, PublicKey, Record};
 use signet_minilm::Rescoring;
 use signet_pipeline::{
     Capture, CaptureWriter, Carrier, CheckpointKeys, Follower, LabelFollower, Outbox, Pruner, QuestionDraw, Recorder,
     Refill, Ring, Sampler, Sampling, ShipEnd, Shipper, Tail, capture, outbox, question_log, sweep_captures,
 };
-use signet_provider::HttpProvider;
 use signet_redis::RedisExactStore;
 use signet_store::{PgVectorIndex, Stores, UnusableIndex};
 use signet_telemetry::Metrics;
 use signet_types::{Clock, LogId, SystemClock};
-use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -36,7 +36,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 const TICK: Duration = Duration::from_millis(500);
-const CLOSE_IDLE_EVERY: Duration = Duration::from_secs(30);
 const PROBE_EVERY: u32 = 4;
 /// How long a start asks the database what it holds of the log; a start never waits for a database that is away.
 const ASK_STORE: Duration = Duration::from_secs(1);
@@ -47,6 +46,7 @@ const WARM_BUDGET: Duration = Duration::from_millis(100);
 /// What serving needs, opened before anything runs.
 struct Process {
     config: Config,
+    reloader: Arc<Reloader>,
     common: Common,
     health: Arc<Health>,
     recorder: Arc<Recorder>,
@@ -71,15 +71,8 @@ struct Process {
     stop: CancellationToken,
 }
 
-/// Where the listeners of a process are.
-struct Bound {
-    public: SocketAddr,
-    private: SocketAddr,
-    serving: Vec<JoinHandle<()>>,
-}
-
 /// Serves until SIGTERM or SIGINT, or until a part fails for good.
-pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
+pub(crate) fn serve(config: Config, source: Source, accept_gap: bool) -> Result<(), Stop> {
     build::fleet(&config, build::board()).map_err(Stop::config)?;
     build::break_glass_key(&config).map_err(Stop::config)?;
     let certificate = Certificate::of(&config).map_err(Stop::config)?;
@@ -91,7 +84,8 @@ pub(crate) fn serve(config: Config, accept_gap: bool) -> Result<(), Stop> {
     let services = runtime("services", 1)?;
     let lanes = Lanes::start()?;
     let front = Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    let process = open(config, accept_gap, (rescoring, certificate), services.handle().clone(), lanes.handles())?;
+    let process =
+        open((config, source), accept_gap, (rescoring, certificate), services.handle().clone(), lanes.handles())?;
     let stop = process.stop.clone();
     let outcome = front.block_on(process.run());
     stop.cancel();
@@ -106,7 +100,7 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
 }
 
 fn open(
-    config: Config,
+    (config, source): (Config, Source),
     accept_gap: bool,
     (rescoring, certificate): (Option<Arc<Rescoring>>, Option<Certificate>),
     services: Handle,
@@ -155,8 +149,10 @@ fn open(
     let checkpoints = Arc::new(CheckpointKeys::new(checkpoints, checkpoint_file.old()));
     let tree = Tree::start(parts, checkpoints.clone(), &services)?;
     let pruner = tree.pruner(parts)?;
+    let reloader = Arc::new(Reloader::new(source, config.clone(), common.clone(), recorder.clone(), health.clone()));
     Ok(Process {
         config,
+        reloader,
         common,
         health,
         recorder,
@@ -186,6 +182,7 @@ impl Process {
             lane.spawn(async move { stop.run_until_cancelled(load.watch()).await });
         }
         let Bound { public, private, serving } = self.listen(&apps)?;
+        self.services.spawn(self.reloader.clone().watch(self.stop.clone()));
         if let Some(certificate) = self.certificate.clone() {
             self.services.spawn(certificate.watch(self.health.clone(), self.stop.clone()));
         }
@@ -219,7 +216,7 @@ impl Process {
     /// One lane's view of the gateway.
     fn app(&self) -> Arc<App> {
         Arc::new(App {
-            pipeline: OnceLock::new(),
+            pipeline: Current::default(),
             tree: Some(self.tree.view.clone()),
             public_tree: self.config.lineage.public,
             health: self.health.clone(),
@@ -240,6 +237,7 @@ impl Process {
             rotation: keys::rotation(&self.config, &self.recorder, &self.checkpoints),
             ring: self.ring.clone(),
             pruner: self.pruner.clone(),
+            reload: Some(self.reloader.clone()),
         };
         let public = bound(self.config.server.listen, "server.listen")?;
         let private = bound(self.config.admin.listen, "admin.listen")?;
@@ -288,7 +286,8 @@ impl Process {
             };
             tokio::join!(carrier.run(), storing);
         });
-        let sampling = build::sampling(&self.config, &self.common, &cache, &self.recorder, &self.stores)?;
+        let sampling =
+            build::sampling(&self.config, &self.common, &cache, &self.recorder, &self.stores, &self.reloader)?;
         let sampler = match sampling {
             Some(sampling) => Some(Arc::new(self.label(sampling, migrated).await)),
             None => None,
@@ -311,11 +310,7 @@ impl Process {
         if self.config.cache.persist {
             self.warm(Tail::new(self.stores.entries.clone(), cache, self.common.clock.clone()), migrated).await;
         }
-        for (app, lane) in apps.iter().zip(&self.lanes) {
-            let (fleet, providers) = build::fleet(&self.config, self.common.board.clone())?;
-            drop(app.pipeline.set(Arc::new(pipeline.beside(Arc::new(fleet)))));
-            lane.spawn(close_idle(providers, self.stop.clone()));
-        }
+        self.reloader.serve(apps, &pipeline, &self.lanes, &self.stop)?;
         Ok(carrying)
     }
 
@@ -577,22 +572,6 @@ async fn stored(stores: &Stores, log: LogId) -> Option<log::Stored> {
     tokio::time::timeout(ASK_STORE, ask).await.ok()?
 }
 
-fn bound(address: SocketAddr, what: &'static str) -> Result<TcpListener, Stop> {
-    signet_http::bind(address).with_context(|| format!("binding {what} = {address}")).map_err(Stop::from)
-}
-
-/// Host names under which the admin listener is reached; none where it listens everywhere, and any name will do.
-fn admin_hosts(address: SocketAddr) -> Vec<String> {
-    if address.ip().is_unspecified() {
-        return Vec::new();
-    }
-    let mut hosts = vec![address.ip().to_string()];
-    if address.ip().is_loopback() {
-        hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
-    }
-    hosts
-}
-
 async fn migrate(stores: Stores, health: Arc<Health>, done: CancellationToken) {
     while let Err(fault) = stores.migrate().await {
         health.note("store", Some(fault.to_string()));
@@ -600,15 +579,6 @@ async fn migrate(stores: Stores, health: Arc<Health>, done: CancellationToken) {
     }
     health.note("store", None);
     done.cancel();
-}
-
-/// Closes upstream connections that have rested too long, so that it is rarely the provider who does.
-async fn close_idle(providers: Vec<Arc<HttpProvider>>, stop: CancellationToken) {
-    while tokio::time::timeout(CLOSE_IDLE_EVERY, stop.cancelled()).await.is_err() {
-        for provider in &providers {
-            provider.close_idle();
-        }
-    }
 }
 
 async fn signalled() {

@@ -123,6 +123,8 @@ fn an_auditor_reads_every_tenants_records_on_the_admin_listener_and_may_do_nothi
         ("PUT", "/admin/v1/semantic"),
         ("POST", "/admin/v1/semantic/reset"),
         ("POST", "/admin/v1/lineage/keys/rotate"),
+        ("POST", "/admin/v1/reload"),
+        ("GET", "/admin/v1/reload"),
         ("DELETE", &format!("/admin/v1/tenants/{tenant}")),
     ] {
         assert_eq!(ask(gateway.admin, method, path, &[AUDITOR], b"{\"all\": true}").status, 401, "{method} {path}");

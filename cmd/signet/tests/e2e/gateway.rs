@@ -81,6 +81,15 @@ impl Setup {
 
     /// Before `mock`, where each caller's own key goes.
     pub(crate) fn passthrough(mock: &MockUpstream) -> Self {
+        Self::bare().set("provider.0.name", "mock").set("provider.0.base_url", &mock.base_url())
+    }
+
+    /// With the providers of this configuration file.
+    pub(crate) fn configured(file: &Path) -> Self {
+        Self::bare().argument("--config").argument(file.to_str().expect("a plain name"))
+    }
+
+    fn bare() -> Self {
         Self { env: Vec::new(), data: None, arguments: Vec::new() }
             .set("server.listen", "127.0.0.1:0")
             .set("admin.listen", "127.0.0.1:0")
@@ -89,8 +98,6 @@ impl Setup {
             .set("server.max_lag_ms", "0")
             // No hit is drawn to be checked, except where a test is about that.
             .set("semantic.sample_share", "0")
-            .set("provider.0.name", "mock")
-            .set("provider.0.base_url", &mock.base_url())
     }
 
     /// Sets `section.key`; the later setting of a key wins.
@@ -280,6 +287,13 @@ impl Gateway {
     pub(crate) fn admin_get(&self, path: &str) -> Answer {
         let token = fs::read_to_string(self.data.join("admin.token")).expect("a token");
         ask(self.admin, "GET", path, &[("Authorization", &format!("Bearer {token}"))], b"")
+    }
+
+    /// The same for an order without a body.
+    #[track_caller]
+    pub(crate) fn admin_post(&self, path: &str) -> Answer {
+        let token = fs::read_to_string(self.data.join("admin.token")).expect("a token");
+        ask(self.admin, "POST", path, &[("Authorization", &format!("Bearer {token}"))], b"")
     }
 
     /// Waits for the one record that fits, in the folder as the auditor's tool reads it.

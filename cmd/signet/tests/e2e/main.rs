@@ -38,6 +38,7 @@ mod receipts;
 mod recovery;
 mod redis;
 mod regression;
+mod reload;
 mod replay;
 mod routing;
 mod second;

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use signet_cache::{Cache, Keyring};
-use signet_http::{App, ErrorFaces, Lane, Load, LoadLimits, Patience, Serving, Tls};
+use signet_http::{App, Current, ErrorFaces, Lane, Load, LoadLimits, Patience, Serving, Tls};
 use signet_lineage::{
     CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
 };
@@ -20,7 +20,7 @@ use signet_telemetry::Metrics;
 use signet_testkit::{MemoryKeyStore, MemoryNoticeStore};
 use signet_types::{Clock, LineageId, LogId, ModelName, ProviderName, SystemClock, TenantId};
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -139,7 +139,7 @@ impl Edge {
     pub(crate) fn within(limits: LoadLimits) -> Self {
         let edge = Self::limited(limits);
         let pipeline = pipeline(&edge.app, edge.log.clone(), &edge.mock);
-        assert!(edge.app.pipeline.set(Arc::new(pipeline)).is_ok());
+        edge.app.pipeline.set(Arc::new(pipeline));
         edge
     }
 
@@ -153,7 +153,7 @@ impl Edge {
         let log = Arc::new(MemoryLog::new(LogId::generate(clock.now_ms()), 1 << 24));
         let metrics = Arc::new(Metrics::new());
         let app = Arc::new(App {
-            pipeline: OnceLock::new(),
+            pipeline: Current::default(),
             tree: None,
             public_tree: false,
             health: Arc::default(),
