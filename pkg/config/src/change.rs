@@ -23,7 +23,7 @@ impl Config {
         if self.has_own_key() != running.has_own_key() && self.auth.mode == AuthMode::Passthrough {
             found.push("provider.*.api_key (the first or last key changes who callers are)".to_owned());
         }
-        found.extend(self.models.iter().flat_map(|model| self.rewired(model, running)));
+        found.extend(self.models.iter().flat_map(|model| running.rewired(model)));
         found
     }
 
@@ -51,11 +51,11 @@ impl Config {
         self.providers.iter().any(|provider| provider.api_key.is_some())
     }
 
-    /// What of a model other parts than its route were built for.
-    fn rewired(&self, model: &Model, running: &Self) -> Vec<String> {
-        let before = running.models.iter().find(|before| before.name == model.name);
+    /// What of a model other parts than its route were built for, where it differs.
+    fn rewired(&self, model: &Model) -> Vec<String> {
+        let before = self.models.iter().find(|before| before.name == model.name);
         let (mode, floor, share, capture) = before
-            .map_or((running.semantic.mode, None, running.semantic.max_false_share, false), |model| {
+            .map_or((self.semantic.mode, None, self.semantic.max_false_share, false), |model| {
                 (model.semantic_mode, model.similarity_min, model.max_false_share, model.capture)
             });
         let differs = [

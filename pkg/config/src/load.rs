@@ -151,9 +151,9 @@ fn judge(reader: Reader<'_>, tree: Node) -> Result<Config, Problems> {
         providers,
         models,
         warnings,
+        files,
         effective,
         prints,
-        files,
     })
 }
 

@@ -456,7 +456,7 @@ async fn tree(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     if let Some(pipeline) = app.pipeline.get() {
-        crate::explain::measure(pipeline, &app.metrics);
+        crate::explain::measure(&pipeline, &app.metrics);
         let cache = pipeline.cache();
         app.metrics.cache_entries("local", cache.local_entries());
         app.metrics.cache_entries("semantic", cache.semantic().map_or(0, |layer| layer.len() as u64));

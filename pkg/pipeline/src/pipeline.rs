@@ -171,7 +171,7 @@ impl Pipeline {
     #[must_use]
     pub fn rerouted(&self, fleet: Arc<Fleet>, settings: Settings, gateway: Arc<Gateway>) -> Self {
         Self {
-            parts: Parts { fleet, settings, ..self.parts.clone() },
+            parts: Parts { settings, fleet, ..self.parts.clone() },
             flights: self.flights.clone(),
             nobody: self.nobody.clone(),
             gateway,

@@ -92,14 +92,18 @@ fn a_stream_ends_at_the_provider_that_a_reload_removes_and_the_next_request_goes
 
 #[test]
 fn a_bad_file_changes_nothing_and_says_all_that_is_wrong_with_it() {
-    let (mock, files) = (mock(), Files::of("one", &mock));
+    let mock = mock();
+    let files = Files::of("one", &mock);
     let gateway = files.start(false);
     let before = shown(&gateway.admin_get(RELOAD), 200);
     let good = fs::read_to_string(files.at("signet.toml")).expect("the file");
     let cases = [
         ("[[provider]".to_owned(), vec!["line 1"]),
         (format!("{good}[cache]\nttl_s = 0\nttl_x = 1\n"), vec!["cache.ttl_s", "cache.ttl_x"]),
-        (format!("{good}[cache]\nttl_s = 7\n[server]\nmax_inflight = 9\n"), vec!["cache.ttl_s: a change needs a restart", "server.max_inflight: "]),
+        (
+            format!("{good}[cache]\nttl_s = 7\n[server]\nmax_inflight = 9\n"),
+            vec!["cache.ttl_s: a change needs a restart", "server.max_inflight: "],
+        ),
         (good.replace("api_key_file", "#"), vec!["provider.*.api_key"]),
         (good.replace("'m' }]", "'m' }]\nsemantic_mode = 'off'"), vec!["semantic_mode of the model m"]),
         (good.replace("one.key", "none.key"), vec!["none.key"]),
@@ -137,13 +141,20 @@ fn a_changed_file_is_taken_by_itself_and_the_key_of_one_provider_leaves_the_conn
     let mut conn = crate::client::Conn::open(gateway.addr);
     let mut asked = |model: &str, number: usize| {
         let request = json!({"model": model, "messages": [{"role": "user", "content": format!("What is {number}?")}]});
-        conn.send("POST", crate::gateway::CHAT, &[("Content-Type", "application/json")], request.to_string().as_bytes());
+        conn.send(
+            "POST",
+            crate::gateway::CHAT,
+            &[("Content-Type", "application/json")],
+            request.to_string().as_bytes(),
+        );
         conn.answer().is(200, "MISS");
     };
-    (asked("m", 0), asked("n", 0));
+    asked("m", 0);
+    asked("n", 0);
     files.write("first.key", "sk-renewed\n");
     eventually("the next generation", || (shown(&gateway.admin_get(RELOAD), 200).0 == 2).then_some(()));
-    (asked("m", 1), asked("n", 1));
+    asked("m", 1);
+    asked("n", 1);
     assert_eq!(first.requests()[1].headers["authorization"], "Bearer sk-renewed");
     assert_eq!((first.counts().connections, second.counts().connections), (2, 1));
     assert_eq!(shown(&gateway.admin_get(RELOAD), 200).0, 2, "and once");
