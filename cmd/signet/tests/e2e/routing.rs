@@ -243,7 +243,7 @@ fn explain_tells_where_a_request_would_go_and_why_and_asks_nobody() {
         let told = explain(&gateway, &json!({"model": "m0", "headers": {"X-Signet-Timeout-Ms": "2500"}})).json();
         assert_eq!(
             (&told["attempts_max"], &told["deadline_ms"], &told["affinity"]),
-            (&3.into(), &2500.into(), &"none".into())
+            (&3.into(), &2450.into(), &"none".into())
         );
         let [first, second] = &told["targets"].as_array().expect("a list")[..] else { panic!("{told}") };
         assert_eq!(
