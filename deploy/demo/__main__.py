@@ -28,6 +28,7 @@ import steps_audit
 import steps_cache
 import steps_errors
 import steps_outage
+import steps_reload
 import wire
 from callers import Caller, Ledger
 from checks import Failure, same
@@ -54,6 +55,7 @@ STEPS = (
     ("refusals", steps_errors.refusals, False),
     ("provider errors", steps_errors.provider_errors, False),
     ("provider outage", steps_errors.provider_outage, False),
+    ("reload under streams", steps_reload.under_streams, False),
     ("own records", steps_errors.own_records, False),
     ("burst", steps_errors.burst, False),
     ("second replica", steps_cache.second_replica, True),

@@ -24,6 +24,7 @@ ADMIN_HOST = "0.0.0.0"
 
 class Compose(Stack):
     mode = "docker"
+    configurable = False  # its containers have no file of their own
 
     def __init__(self, folder):
         super().__init__(folder)

@@ -51,6 +51,8 @@ def build():
 class Local(Stack):
     """Gateways and the mock, with services and a second replica unless embedded."""
 
+    configurable = True
+
     def __init__(self, mode, folder):
         super().__init__(folder)
         self.mode, self.with_services, self.processes = mode, mode == "native", {}
@@ -102,9 +104,21 @@ class Local(Stack):
         env = {**settings(f"{self.mock}/v1"), **store, "SIGNET_LINEAGE__ANCHOR__0__FILE": str(self.anchors(name)), "SIGNET_DATA": str(self.folder / name), "NO_COLOR": "1",
                "SIGNET_SERVER__LISTEN": listen, "SIGNET_ADMIN__LISTEN": admin, "SIGNET_ADMIN_TOKEN": token,
                "SIGNET_SERVER__TRUSTED_PROXIES": "127.0.0.1/32", **self.extra}
-        self.processes[name] = Process(name, [self.bin / "signet", "serve"], env, self.folder)
+        file = self.file(name)
+        file.write_text("")
+        self.processes[name] = Process(name, [self.bin / "signet", "serve", "--config", file], env, self.folder)
         self.gateways.append(Gateway(name, f"http://{listen}", f"http://{admin}", token))
         self.start_gateway(self.gateways[-1])
+
+    def file(self, name):
+        """A gateway's configuration file; what the environment says stands over it."""
+        return self.folder / f"{name}.toml"
+
+    def configure(self, gateway, text):
+        """Replaces the file in one piece: the gateway looks at it each second."""
+        new = self.folder / "new.toml"
+        new.write_text(text)
+        new.replace(self.file(gateway.name))
 
     def anchors(self, name):
         """Where a client would keep a gateway's checkpoints: not in the gateway's own folder."""

@@ -72,3 +72,7 @@ impl Config {
 fn is_routing(key: &str) -> bool {
     key.starts_with("provider.") || key.starts_with("model.")
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

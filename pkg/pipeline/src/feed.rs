@@ -68,7 +68,6 @@ impl ProviderFeed {
         };
         let head = Arc::new(StreamHead {
             headers: sent.reply.headers,
-            target: sent.target,
             tier: sent.tier,
             api: sent.api,
             provider,
@@ -177,14 +176,14 @@ impl ProviderFeed {
             total: self.started.elapsed(),
             asked_stream: true,
             large: Mutex::default(),
-            outcome: Ok(Answered::Stream(Streamed {
+            outcome: Ok(Answered::Stream(Box::new(Streamed {
                 head,
                 reading: answer.map(Reading::of).unwrap_or_default(),
                 usage,
                 failed,
                 rest: Mutex::new(Some(body).filter(|_| whole)),
                 closing,
-            })),
+            }))),
         }
     }
 }

@@ -82,9 +82,10 @@ pub(crate) struct Landed {
 }
 
 /// An answer that came.
+#[expect(clippy::large_enum_variant, reason = "one a call, behind an Arc")]
 pub(crate) enum Answered {
     Whole(Whole),
-    Stream(Streamed),
+    Stream(Box<Streamed>),
 }
 
 /// Why there is no answer.
@@ -118,7 +119,6 @@ pub(crate) struct Whole {
 /// A stream's head.
 pub(crate) struct StreamHead {
     pub(crate) headers: HeaderMap,
-    pub(crate) target: usize,
     /// Only an answer of tier 0 may be stored.
     pub(crate) tier: usize,
     /// The API whose events come.

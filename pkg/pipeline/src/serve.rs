@@ -22,7 +22,7 @@ use signet_cache::{CacheKey, Lookup, Miss, Mode, Origin, Partition, PartitionPar
 use signet_dialect::{Api, Defaults, Refusal, Request, translate_request};
 use signet_provider::{Affinity, Ask, Auth, Route, Target, UpstreamError, filter_request_headers};
 use signet_telemetry::Step;
-use signet_types::{ModelName, TenantId};
+use signet_types::{ModelName, ProviderName, TenantId};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Instant;
@@ -306,7 +306,7 @@ impl Pipeline {
         let course = Course {
             pipeline: self.clone(),
             provider: stream.provider.clone(),
-            usage_wanted: plan.asked.include_usage() || !self.asks_usage(&plan.route.targets[stream.target]),
+            usage_wanted: plan.asked.include_usage() || !self.asks_usage(&stream.provider),
             filling: filling.filter(|_| stream.tier == 0 && stream.api == plan.request.api()),
             takes_trailers: head.takes_trailers,
             in_band: plan.controls.in_band,
@@ -324,12 +324,12 @@ impl Pipeline {
     fn leaves_usage_to(&self, plan: &Plan) -> bool {
         plan.request.stream()
             && plan.request.include_usage()
-            && !plan.route.targets.iter().all(|target| self.asks_usage(target))
+            && !plan.route.targets.iter().all(|target| self.asks_usage(&target.provider))
     }
 
-    /// Whether streams of a target are asked for usage, whatever the caller wants.
-    fn asks_usage(&self, target: &Target) -> bool {
-        !self.parts.settings.usage_unasked.contains(&target.provider)
+    /// Whether streams of a provider are asked for usage, whatever the caller wants.
+    fn asks_usage(&self, provider: &ProviderName) -> bool {
+        !self.parts.settings.usage_unasked.contains(provider)
     }
 
     /// OPEN: the last step before money is spent.

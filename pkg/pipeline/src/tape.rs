@@ -119,9 +119,8 @@ mod tests {
         let (mut tape, held) = tape(100, 100);
         (0..40).for_each(|i| tape.push(&run(&format!("{i:02}"))));
         tape.drop_before(40);
-        let all: String =
-            (0..tape.end()).map(|i| String::from_utf8_lossy(&tape.run(i).expect("kept").raw).into_owned()).collect();
-        assert_eq!(all, (0..40).map(|i| format!("{i:02}")).collect::<String>());
+        assert!((0..40).all(|i| tape.run(i).expect("kept").raw == format!("{i:02}")));
+        assert_eq!(tape.end(), 40);
         assert!(tape.is_whole() && tape.run(40).is_none());
         assert_eq!(held.load(Ordering::Relaxed), 80);
         drop(tape);
