@@ -28,6 +28,8 @@ const MAX_STREAMS: usize = 100;
 const MAX_RESETS: usize = 500;
 /// Header lists up to this size are read; h2's own default of 16 KB is less than real providers have sent.
 const MAX_HEADER_LIST: u32 = 256 * 1024;
+/// How long a peer may still send on a stream that was cancelled.
+const LATE: Duration = Duration::from_secs(30);
 const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 
@@ -52,6 +54,10 @@ impl Shared {
         let mut builder = Builder::new();
         builder.enable_push(false).max_header_list_size(MAX_HEADER_LIST);
         builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
+        // A peer goes on sending for a while on a stream that we cancelled. Of streams that it has forgotten the h2 crate takes
+        // that for an error of the peer, and after 1,024 of them it ends the connection and every other stream on it: so it
+        // remembers all that a connection can have.
+        builder.max_concurrent_reset_streams(MAX_RESETS + MAX_STREAMS).reset_stream_duration(LATE);
         // No stream before the peer's SETTINGS: without its MAX_CONCURRENT_STREAMS a burst would queue up behind the few
         // streams it allows, instead of getting further connections.
         let (sender, mut connection) = builder.initial_max_send_streams(0).handshake(stream).await?;

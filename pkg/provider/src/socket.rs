@@ -248,3 +248,23 @@ impl AsyncWrite for Socket {
         either!(self, stream => stream.poll_shutdown(cx))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn small_writes_wait_for_no_acknowledgement_and_a_vanished_peer_is_noticed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("a connection");
+        let tcp = Tcp::new(stream).expect("a socket");
+        assert!(
+            tcp.stream.nodelay().expect("a socket"),
+            "Nagle's algorithm costs 40 ms against delayed acknowledgements"
+        );
+        let socket = SockRef::from(&tcp.stream);
+        assert!(socket.keepalive().expect("a socket"));
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().expect("a socket"), Some(PEER_DEAD));
+    }
+}

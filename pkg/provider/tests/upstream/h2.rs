@@ -10,15 +10,15 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::join;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 const NO_ERROR: u32 = 0;
 const INTERNAL_ERROR: u32 = 2;
@@ -26,18 +26,18 @@ const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 const ENHANCE_YOUR_CALM: u32 = 11;
 /// HPACK: `:status: 200` is entry 8 of the static table (RFC 7541 §6.1).
-const STATUS_200: &[u8] = &[0x88];
+pub(crate) const STATUS_200: &[u8] = &[0x88];
 
 #[derive(Debug)]
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
     payload: Vec<u8>,
 }
 
 /// One HTTP/2 connection as its server sees it.
-struct Wire2 {
+pub(crate) struct Wire2 {
     wire: Wire,
     /// What the client lets us send, by stream; 0 is the connection (RFC 9113 §6.9).
     windows: HashMap<u32, usize>,
@@ -47,7 +47,7 @@ struct Wire2 {
 
 impl Wire2 {
     /// Accepts, reads the preface and announces how many streams it takes.
-    async fn accept(peer: &Peer, max_streams: u32) -> Self {
+    pub(crate) async fn accept(peer: &Peer, max_streams: u32) -> Self {
         let mut wire = peer.accept().await;
         let mut preface = [0; 24];
         wire.stream.read_exact(&mut preface).await.expect("a preface");
@@ -59,7 +59,7 @@ impl Wire2 {
         wire
     }
 
-    async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    pub(crate) async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let length = u32::try_from(payload.len()).expect("a small frame").to_be_bytes();
         let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
         self.wire.send([head.as_slice(), payload].concat()).await;
@@ -115,7 +115,7 @@ impl Wire2 {
     }
 
     /// The next frame of a request; none at the end of the connection.
-    async fn frame(&mut self) -> Option<Frame> {
+    pub(crate) async fn frame(&mut self) -> Option<Frame> {
         loop {
             let frame = self.raw_frame().await?;
             if frame.stream != 0 && matches!(frame.kind, DATA | HEADERS | RST_STREAM) {

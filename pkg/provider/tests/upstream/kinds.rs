@@ -130,12 +130,26 @@ async fn an_api_that_a_provider_has_not_is_refused_before_anything_is_sent() {
     assert!(seen(&peer, more, named(Api::Messages)).await.starts_with("POST /v1/messages HTTP/1.1"));
 }
 
-fn fleet(providers: Vec<Arc<HttpProvider>>) -> Fleet {
+pub(crate) fn fleet(providers: Vec<Arc<HttpProvider>>) -> Fleet {
     let targets = providers.iter().map(|p| (p.name().clone(), "m".parse().expect("a name")));
     let routes = vec![ModelRoute::in_order("m".parse().expect("a name"), targets)];
     let board = Arc::new(Board::new(Arc::new(SystemClock::new())));
     let providers = providers.into_iter().map(|p| p as Arc<dyn Provider>).collect();
     Fleet::new(providers, routes, board).expect("a good configuration")
+}
+
+pub(crate) fn ask(headers: RequestHeaders) -> Ask {
+    Ask {
+        api: Api::Chat,
+        method: Method::POST,
+        query: None,
+        headers,
+        authorization: Auth::Provider,
+        deadline: None,
+        patience: None,
+        affinity: None,
+        trail: Arc::default(),
+    }
 }
 
 #[tokio::test]
@@ -151,19 +165,7 @@ async fn a_fallback_sees_neither_the_callers_betas_nor_its_accounts() {
         ("openai-project", "p"),
         ("traceparent", "00-11111111111111111111111111111111-1111111111111111-01"),
     ]);
-    let headers = filter_request_headers(&caller);
-    let (authorization, method) = (Auth::Provider, Method::POST);
-    let ask = Ask {
-        api: Api::Chat,
-        method,
-        query: None,
-        headers,
-        authorization,
-        deadline: None,
-        patience: None,
-        affinity: None,
-        trail: Arc::default(),
-    };
+    let ask = ask(filter_request_headers(&caller));
     let route = fleet.resolve(&"m".parse().expect("a name")).expect("configured");
     let body = |_: &_, _| Some(bytes::Bytes::from_static(b"{}"));
     let (sent, request) = within(async { join!(fleet.send(&route, &ask, &body), serve(&peer)) }).await;

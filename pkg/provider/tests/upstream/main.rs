@@ -2,6 +2,7 @@
 
 mod connect;
 mod encodings;
+mod endings;
 mod h1;
 mod h2;
 mod kinds;
