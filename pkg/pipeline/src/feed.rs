@@ -48,7 +48,7 @@ impl ProviderFeed {
         let (form, ask) = (call.form, call.clone());
         let calling = async move {
             recorder.opened().await.ok()?;
-            Some(fleet.send(&ask.route, &ask.ask, &|target, api| ask.bodies.of(target, api)).await)
+            Some(fleet.send(&ask.route, &ask.ask, &ask.bodies).await)
         };
         Self { call, form, max_bytes, started: Instant::now(), phase: Phase::Calling(calling.boxed()) }
     }

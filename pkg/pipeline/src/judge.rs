@@ -8,7 +8,7 @@ use serde_json::json;
 use signet_cache::Verdict;
 use signet_dialect::Api;
 use signet_openai::{Answer, Usage};
-use signet_provider::{Ask, Auth, Fleet, RequestHeaders, Target};
+use signet_provider::{Ask, Auth, Fleet, RequestHeaders, Target, Words};
 use signet_types::ModelName;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +80,25 @@ impl Said {
     }
 }
 
+/// The question, as a chat request: its answer is read as a chat completion.
+struct Question<'d> {
+    data: &'d str,
+}
+
+impl Words for Question<'_> {
+    fn to(&self, target: &Target, _: Api) -> Bytes {
+        let messages = json!([
+            {"role": "system", "content": INSTRUCTION},
+            {"role": "user", "content": self.data},
+        ]);
+        Bytes::from(json!({"model": target.model.as_str(), "messages": messages, "temperature": 0}).to_string())
+    }
+
+    fn can_say(&self, api: Api) -> bool {
+        api == Api::Chat
+    }
+}
+
 impl Judge {
     /// A judge that asks `model`, with the gateway's own key for it.
     pub const fn new(fleet: Arc<ArcSwap<Fleet>>, model: ModelName) -> Self {
@@ -118,18 +137,7 @@ impl Judge {
             affinity: None,
             trail: Arc::default(),
         };
-        let body = |target: &Target, api: Api| {
-            // Its answer is read as a chat completion.
-            if api != Api::Chat {
-                return None;
-            }
-            let messages = json!([
-                {"role": "system", "content": INSTRUCTION},
-                {"role": "user", "content": data},
-            ]);
-            let body = json!({"model": target.model.as_str(), "messages": messages, "temperature": 0});
-            Some(Bytes::from(body.to_string()))
-        };
+        let body = Question { data };
         let sent = fleet.send(&route, &ask, &body).await.map_err(|_| "no provider answered")?;
         if sent.reply.status.as_u16() != 200 {
             return Err("it was refused");

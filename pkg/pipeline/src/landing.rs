@@ -9,6 +9,7 @@ use crate::pipeline::{AuthMode, Pipeline};
 use crate::recorder::Attested;
 use crate::reply::{self, Reply, ReplyBody, names};
 use crate::sample::Sample;
+use crate::say::Wording;
 use crate::serve::Plan;
 use crate::tried;
 use bytes::Bytes;
@@ -21,38 +22,52 @@ use signet_dialect::{Api, Form, Kept, Reading, Usage};
 use signet_lineage::{
     AttemptFacts, Fingerprint, Outcome, PROVIDER_REQUEST_ID, Parent, ProviderFacts, Relation, UsageFacts,
 };
-use signet_provider::{Ask, Attempts, Gathered, Route, Sent as Replied, Target, UpstreamBody, UpstreamError};
+use signet_provider::{Ask, Attempts, Gathered, Route, Sent as Replied, Target, UpstreamBody, UpstreamError, Words};
 use signet_types::ProviderName;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-type MakeBody = dyn Fn(&Target, Api) -> Option<Bytes> + Send + Sync;
-
 /// Makes the bytes for a target, and knows which it made last: those were sent.
 pub(crate) struct Bodies {
-    make: Box<MakeBody>,
+    wording: Wording,
+    /// Providers that are not asked for usage where the caller does not ask.
+    unasked: Arc<HashSet<ProviderName>>,
     last: Mutex<Option<(Target, Bytes)>>,
 }
 
 impl Bodies {
-    pub(crate) fn new(make: impl Fn(&Target, Api) -> Option<Bytes> + Send + Sync + 'static) -> Self {
-        Self { make: Box::new(make), last: Mutex::default() }
-    }
-
-    /// None where the request cannot be said in `api`.
-    pub(crate) fn of(&self, target: &Target, api: Api) -> Option<Bytes> {
-        let mut last = self.last.lock();
-        if let Some((_, body)) = last.as_ref().filter(|(made_for, _)| made_for == target) {
-            return Some(body.clone());
-        }
-        let body = (self.make)(target, api)?;
-        *last = Some((target.clone(), body.clone()));
-        Some(body)
+    pub(crate) fn new(wording: Wording, unasked: Arc<HashSet<ProviderName>>) -> Self {
+        Self { wording, unasked, last: Mutex::default() }
     }
 
     pub(crate) fn last(&self) -> Option<Bytes> {
         self.last.lock().as_ref().map(|(_, body)| body.clone())
     }
+}
+
+impl Words for Bodies {
+    fn to(&self, target: &Target, api: Api) -> Bytes {
+        let mut last = self.last.lock();
+        if let Some((_, body)) = last.as_ref().filter(|(made_for, _)| made_for == target) {
+            return body.clone();
+        }
+        let body = self.wording.said_in(api).map_or_else(Bytes::new, |request| {
+            let wants_usage = request.include_usage() || !self.unasked.contains(&target.provider);
+            request.with(renamed(request.model(), target), request.stream() && wants_usage)
+        });
+        *last = Some((target.clone(), body.clone()));
+        body
+    }
+
+    fn can_say(&self, api: Api) -> bool {
+        self.wording.said_in(api).is_some()
+    }
+}
+
+/// The model's name at the target, where it differs from the one asked for.
+fn renamed<'a>(asked: &str, target: &'a Target) -> Option<&'a str> {
+    Some(target.model.as_str()).filter(|name| *name != asked)
 }
 
 /// One upstream call, ready to go.

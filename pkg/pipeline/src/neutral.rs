@@ -46,9 +46,18 @@ const UNSENT_HEADERS: [&str; 14] = [
     "x-forwarded-for",
 ];
 
+/// What a header says that says nothing: the one version of Anthropic's API, which callers of other APIs do not name.
+const NEUTRAL_VALUES: [(&str, &[u8]); 1] = [("anthropic-version", b"2023-06-01")];
+
 /// Binds the request's digest to the headers that may change its answer (an organisation, a beta, a route of the
-/// provider's own), in the order of their names, and to the query of the URL.
-pub(crate) fn bound(shape: [u8; 32], headers: &http::HeaderMap, query: Option<&str>) -> [u8; 32] {
+/// provider's own), in the order of their names, and to the query of the URL. `forwards` tells whether a header reaches the
+/// providers whose answers are kept.
+pub(crate) fn bound(
+    shape: [u8; 32],
+    headers: &http::HeaderMap,
+    query: Option<&str>,
+    forwards: &dyn Fn(&str) -> bool,
+) -> [u8; 32] {
     let neutral =
         |name: &str| NEUTRAL_HEADERS.contains(&name) || NEUTRAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     if query.is_none() && headers.keys().all(|name| neutral(name.as_str()) || UNSENT_HEADERS.contains(&name.as_str())) {
@@ -58,8 +67,8 @@ pub(crate) fn bound(shape: [u8; 32], headers: &http::HeaderMap, query: Option<&s
     let mut binding: Vec<(&str, &[u8])> = forwarded
         .as_map()
         .iter()
-        .filter(|(name, _)| !neutral(name.as_str()))
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .filter(|pair| !neutral(pair.0) && !NEUTRAL_VALUES.contains(pair) && forwards(pair.0))
         .collect();
     // No header has this name.
     binding.extend(query.map(|query| ("?", query.as_bytes())));
@@ -87,22 +96,31 @@ mod tests {
         pairs.iter().map(typed).collect()
     }
 
+    fn bind(headers: &HeaderMap, query: Option<&str>) -> [u8; 32] {
+        bound([1; 32], headers, query, &|name| name != "x-unsent")
+    }
+
+    #[test]
+    fn what_reaches_no_provider_and_what_all_say_is_not_bound() {
+        let none = bind(&headers(&[]), None);
+        assert_eq!(bind(&headers(&[("x-unsent", "a")]), None), none);
+        assert_eq!(bind(&headers(&[("anthropic-version", "2023-06-01")]), None), none);
+        assert_ne!(bind(&headers(&[("anthropic-version", "2099-01-01")]), None), none);
+    }
+
     #[test]
     fn headers_that_may_change_the_answer_are_bound_to_the_key() {
-        let plain = bound([1; 32], &headers(&[("host", "a"), ("user-agent", "b"), ("x-stainless-lang", "c")]), None);
+        let plain = bind(&headers(&[("host", "a"), ("user-agent", "b"), ("x-stainless-lang", "c")]), None);
         assert_eq!(plain, [1; 32]);
-        let beta = bound([1; 32], &headers(&[("host", "a"), ("openai-beta", "x")]), None);
-        let other = bound([1; 32], &headers(&[("openai-beta", "y")]), None);
-        let unknown = bound([1; 32], &headers(&[("x-portkey", "x")]), None);
+        let beta = bind(&headers(&[("host", "a"), ("openai-beta", "x")]), None);
+        let other = bind(&headers(&[("openai-beta", "y")]), None);
+        let unknown = bind(&headers(&[("x-portkey", "x")]), None);
         assert_ne!(beta, plain);
         assert_ne!(beta, other);
         assert_ne!(beta, unknown);
-        assert_eq!(
-            beta,
-            bound([1; 32], &headers(&[("openai-beta", "x"), ("traceparent", "t"), ("authorization", "k")]), None)
-        );
-        let queried = bound([1; 32], &headers(&[]), Some("beta=true"));
+        assert_eq!(beta, bind(&headers(&[("openai-beta", "x"), ("traceparent", "t"), ("authorization", "k")]), None));
+        let queried = bind(&headers(&[]), Some("beta=true"));
         assert_ne!(queried, plain);
-        assert_ne!(queried, bound([1; 32], &headers(&[]), Some("beta=false")));
+        assert_ne!(queried, bind(&headers(&[]), Some("beta=false")));
     }
 }

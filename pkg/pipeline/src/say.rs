@@ -3,13 +3,17 @@
 //! Hits and misses go through the same translation, so an answer that was kept is never served as something that a miss
 //! would not have given.
 
+use crate::pipeline::RouteRules;
 use crate::replay::rendered;
 use crate::serve::Plan;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use signet_dialect::sse::{Decoder, Run};
 use signet_dialect::{
-    Api, Kept, Translate, Untranslatable, Wanted, translate_error, translate_sse, translate_stream, translate_whole,
+    Api, Defaults, Kept, Refusal, Request, Translate, Untranslatable, Wanted, translate_error, translate_request,
+    translate_sse, translate_stream, translate_whole,
 };
+use std::sync::Arc;
 
 /// Longest event that is translated; longer ones have been refused before.
 const EVENT_MAX: usize = 16 << 20;
@@ -38,6 +42,42 @@ impl Interpreter {
         self.translate.end(&mut out);
         Ok(out.freeze())
     }
+}
+
+/// A request in every API in which it is asked.
+pub(crate) struct Wording {
+    asked: Arc<Request>,
+    /// As the preferred provider is asked.
+    preferred: Arc<Request>,
+    rules: RouteRules,
+    /// What else was tried, for fallbacks; none of those in which it cannot be said.
+    others: Mutex<Vec<(Api, Option<Arc<Request>>)>>,
+}
+
+impl Wording {
+    pub(crate) fn new(asked: Arc<Request>, preferred: Arc<Request>, rules: RouteRules) -> Self {
+        Self { asked, preferred, rules, others: Mutex::default() }
+    }
+
+    /// None where it cannot be said.
+    pub(crate) fn said_in(&self, api: Api) -> Option<Arc<Request>> {
+        if let Some(known) = [&self.preferred, &self.asked].into_iter().find(|request| request.api() == api) {
+            return Some(known.clone());
+        }
+        let mut others = self.others.lock();
+        if let Some((_, known)) = others.iter().find(|(of, _)| *of == api) {
+            return known.clone();
+        }
+        let said = say(&self.asked, api, self.rules).ok().map(Arc::new);
+        others.push((api, said.clone()));
+        said
+    }
+}
+
+/// A request said in another API.
+pub(crate) fn say(asked: &Request, api: Api, rules: RouteRules) -> Result<Request, Refusal> {
+    let defaults = Defaults { max_tokens: rules.max_tokens_default };
+    Request::parse(api, &translate_request(asked.api(), api, asked.body(), &defaults)?)
 }
 
 impl Plan {

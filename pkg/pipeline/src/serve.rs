@@ -15,12 +15,13 @@ use crate::neutral::bound;
 use crate::pipeline::{Pipeline, RouteRules};
 use crate::replay::Basis;
 use crate::reply::{self, Reply, ReplyBody, names};
+use crate::say::{Wording, say};
 use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
 use signet_cache::{CacheKey, Lookup, Miss, Mode, Origin, Partition, PartitionParts, Prepared, Question};
-use signet_dialect::{Api, Defaults, Refusal, Request, translate_request};
-use signet_provider::{Affinity, Ask, Auth, Route, Target, UpstreamError, filter_request_headers};
+use signet_dialect::{Api, Refusal, Request};
+use signet_provider::{Affinity, Ask, Auth, Route, UpstreamError, Words, filter_request_headers};
 use signet_telemetry::Step;
 use signet_types::{ModelName, ProviderName, TenantId};
 use std::future::{Future, poll_fn};
@@ -92,9 +93,7 @@ impl Pipeline {
         let call = self.call(head, (auth, exchange.keys().tenant), &plan)?;
         let preferred = &plan.route.targets[0];
         exchange.routed = Some(preferred.model.as_str().to_owned());
-        if let Some(sent) = call.bodies.of(preferred, plan.request.api()) {
-            exchange.forwarded_body(&body, &sent);
-        }
+        exchange.forwarded_body(&body, &call.bodies.to(preferred, plan.request.api()));
         Box::pin(self.fetch(exchange, head, &plan, call, filling)).await
     }
 
@@ -113,7 +112,9 @@ impl Pipeline {
             (exchange.keys().tenant, &controls.namespace),
             (route.digest, self.parts.settings.policy_generation),
             &request,
-            bound(*request.shape(), &head.headers, head.query.as_deref()),
+            bound(*request.shape(), &head.headers, head.query.as_deref(), &|name| {
+                self.parts.fleet.forwards(&route, name)
+            }),
         );
         self.parts.metrics.step(Step::Parse, started.elapsed());
         Ok(Plan { asked, request, route, controls, rules, partition, key, deadline })
@@ -179,14 +180,8 @@ impl Pipeline {
             affinity: plan.route.has_choice().then(|| affinity(tenant, &plan.request, &plan.key)),
             trail: Arc::default(),
         };
-        let (asked, request, rules) = (plan.asked.clone(), plan.request.clone(), plan.rules);
-        let unasked = self.parts.settings.usage_unasked.clone();
-        let bodies = Bodies::new(move |target: &Target, api| {
-            let known = [&request, &asked].into_iter().find(|request| request.api() == api).cloned();
-            let request = known.or_else(|| say(&asked, api, rules).ok().map(Arc::new))?;
-            let ask_usage = request.stream() && (request.include_usage() || !unasked.contains(&target.provider));
-            Some(request.with(renamed(request.model(), target), ask_usage))
-        });
+        let wording = Wording::new(plan.asked.clone(), plan.request.clone(), plan.rules);
+        let bodies = Bodies::new(wording, self.parts.settings.usage_unasked.clone());
         let (form, streams) = (plan.request.form(), plan.request.stream());
         Ok(Call { route: plan.route.clone(), ask, bodies, form, streams })
     }
@@ -354,17 +349,6 @@ pub(crate) fn place(
     (partition, CacheKey::derive(&partition, request.last_text().as_bytes()))
 }
 
-/// The model's name at the target, where it differs from the one asked for.
-fn renamed<'a>(asked: &str, target: &'a Target) -> Option<&'a str> {
-    Some(target.model.as_str()).filter(|name| *name != asked)
-}
-
-/// A request said in another API.
-fn say(asked: &Request, api: Api, rules: RouteRules) -> Result<Request, Refusal> {
-    let defaults = Defaults { max_tokens: rules.max_tokens_default };
-    Request::parse(api, &translate_request(asked.api(), api, asked.body(), &defaults)?)
-}
-
 /// What a participant can begin its answer with.
 enum Arrival {
     /// A stream's head.
@@ -417,7 +401,7 @@ mod tests {
         ];
         for (api, body, expected) in cases {
             let request = Request::parse(api, &Bytes::from_static(body.as_bytes())).expect("a good request");
-            let shape = bound(*request.shape(), &http::HeaderMap::new(), None);
+            let shape = bound(*request.shape(), &http::HeaderMap::new(), None, &|_| true);
             let (_, key) = place((TenantId::from_bytes([7; 16]), "ns"), ([9; 32], 1), &request, shape);
             assert_eq!(STANDARD.encode(key.as_bytes()), expected, "{}", api.name());
         }

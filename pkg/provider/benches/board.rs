@@ -83,7 +83,7 @@ async fn measure(fleet: &Fleet) -> (f64, f64) {
     let started = Instant::now();
     for round in 0..ROUNDS {
         ask.affinity = Some(Affinity::of(&[&round.to_be_bytes()]));
-        black_box(fleet.send(&route, &ask, &|_, _| Some(Bytes::new())).await.expect("an answer"));
+        black_box(fleet.send(&route, &ask, &|_: &signet_provider::Target, _| Bytes::new()).await.expect("an answer"));
     }
     (plan, each(started))
 }

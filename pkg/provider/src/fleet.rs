@@ -224,24 +224,17 @@ impl Fleet {
 
     /// Asks the route's targets in the order of their plan until one answers, by the rules of [`verdict`].
     ///
-    /// `body` makes the bytes for a target in the API that it is asked in, since the model may have another name there. It
-    /// is called once an attempt; a target for which there are none is left out.
+    /// `words` makes the bytes for a target, once an attempt; a target to which the request cannot be said is left out.
     ///
     /// # Errors
     /// The last failure, with all attempts.
-    pub async fn send(
-        &self,
-        route: &Route,
-        ask: &Ask,
-        body: &(dyn Fn(&Target, Api) -> Option<Bytes> + Send + Sync),
-    ) -> Result<Sent, Refused> {
+    pub async fn send(&self, route: &Route, ask: &Ask, words: &dyn Words) -> Result<Sent, Refused> {
         let mut steps = self.steps(route, ask);
         let (mut waited, mut pause) = (false, Duration::ZERO);
         ask.trail.clear();
         while let Some(step) = steps.pop_front() {
             let target = &route.targets[step.target];
-            let said = self.spoken(target, ask.api).and_then(|api| Some((api, body(target, api)?)));
-            let Some((api, bytes)) = said else { continue };
+            let Some(api) = self.spoken(target, ask.api).filter(|api| words.can_say(*api)) else { continue };
             let insisting = steps.is_empty() || step.why.is_out();
             let Some(mut permit) = target.member.begin(insisting, Instant::now()) else {
                 steps.push_back(Step { why: Why::Open { until: None }, ..step }); // since it was planned
@@ -249,10 +242,17 @@ impl Fleet {
             };
             ask.trail.begin(&target.provider, &target.model, std::mem::take(&mut pause));
             let started = Instant::now();
-            let (result, late) = self.attempt(target, ask, (api, bytes)).await;
+            let (result, late) = self.attempt(target, ask, (api, words.to(target, api))).await;
             ask.trail.end(result.as_ref().map(|reply| reply.status).map_err(UpstreamError::class), started.elapsed());
             let answer = result.as_ref().map(|reply| Answer::read(reply.status, &reply.headers, self.board.now_ms()));
             learn(target, &mut permit, &result, &answer, late);
+            if !matches!(&answer, Ok(answer) if !is_busy(answer.status)) {
+                let sayable = |step: &Step| {
+                    let api = self.spoken(&route.targets[step.target], ask.api);
+                    api.is_some_and(|api| words.can_say(api))
+                };
+                steps.retain(sayable);
+            }
             let verdict = verdict(answer, room(route, ask, &steps, waited));
             if verdict == Verdict::Stop {
                 let attempts = ask.trail.attempts();
@@ -319,6 +319,12 @@ impl Fleet {
         meant && self.spoken(target, api).is_some()
     }
 
+    /// Whether a caller's `header` (lower case) reaches one of the targets whose answers may be stored.
+    pub fn forwards(&self, route: &Route, header: &str) -> bool {
+        let first = route.targets.iter().filter(|target| target.tier == 0);
+        first.into_iter().any(|target| self.providers[target.index].forwards(header, false))
+    }
+
     /// The API in which a target is asked what was asked in `api`: the same if its provider has it, else the first of its
     /// [stand-ins](Api::stand_ins) that it has.
     pub fn spoken(&self, target: &Target, api: Api) -> Option<Api> {
@@ -348,6 +354,24 @@ impl Fleet {
             (provider.name().clone(), answer)
         });
         join_all(answers).await
+    }
+}
+
+/// What a request says, to whichever target.
+pub trait Words: Send + Sync {
+    /// The body for a target in the API that it is asked in, since the model may have another name there. Called once an
+    /// attempt, where [`Self::can_say`] holds.
+    fn to(&self, target: &Target, api: Api) -> Bytes;
+
+    /// Whether it can be said in `api`.
+    fn can_say(&self, _api: Api) -> bool {
+        true
+    }
+}
+
+impl<F: Fn(&Target, Api) -> Bytes + Send + Sync> Words for F {
+    fn to(&self, target: &Target, api: Api) -> Bytes {
+        self(target, api)
     }
 }
 

@@ -129,7 +129,7 @@ fn ask(authorization: Auth) -> Ask {
 
 async fn send(fleet: &Fleet, authorization: Auth) -> Result<Sent, Refused> {
     let route = fleet.resolve(&model("m")).expect("configured");
-    fleet.send(&route, &ask(authorization), &|target, _| Some(Bytes::from(target.model.to_string()))).await
+    fleet.send(&route, &ask(authorization), &|target: &Target, _| Bytes::from(target.model.to_string())).await
 }
 
 fn refused() -> UpstreamError {
@@ -211,7 +211,7 @@ async fn a_target_is_asked_in_the_api_that_stands_in_where_its_provider_has_not_
     let fleet = fleet(&[&b, &a]);
     let route = fleet.resolve(&model("m")).expect("configured");
     let ask = Ask { query: Some(PathAndQuery::from_static("/?x=1")), ..ask(Auth::Provider) };
-    let body = |_: &Target, api: Api| Some(Bytes::from_static(api.name().as_bytes()));
+    let body = |_: &Target, api: Api| Bytes::from_static(api.name().as_bytes());
     let sent = fleet.send(&route, &ask, &body).await.expect("a answers");
     assert_eq!((sent.target, sent.api), (1, Api::Messages));
     let (asked, other) = (a.asked.lock(), b.asked.lock());
@@ -221,13 +221,27 @@ async fn a_target_is_asked_in_the_api_that_stands_in_where_its_provider_has_not_
 
 #[tokio::test]
 async fn a_target_to_which_the_request_cannot_be_said_is_left_out() {
-    let (mut a, b) = (fake("a", None), fake("b", None));
+    struct ChatOnly;
+    impl Words for ChatOnly {
+        fn to(&self, _: &Target, _: Api) -> Bytes {
+            Bytes::new()
+        }
+        fn can_say(&self, api: Api) -> bool {
+            api == Api::Chat
+        }
+    }
+    let (mut a, b) = (fake("a", None), fake("b", Some(refused)));
     Arc::get_mut(&mut a).expect("not shared yet").has = Some(&[Api::Messages]);
-    let fleet = fleet(&[&a, &b]);
-    let route = fleet.resolve(&model("m")).expect("configured");
-    let body = |_: &Target, api: Api| (api == Api::Chat).then(Bytes::new);
-    let sent = fleet.send(&route, &ask(Auth::Provider), &body).await.expect("b answers");
-    assert_eq!((sent.target, a.calls(), tried(&sent.attempts)), (1, 0, vec!["b 200".to_owned()]));
+    for order in [[&a, &b], [&b, &a]] {
+        let fleet = fleet(&order);
+        let route = fleet.resolve(&model("m")).expect("configured");
+        let failed = fleet.send(&route, &ask(Auth::Provider), &ChatOnly).await.expect_err("b is not there");
+        assert_eq!(
+            (failed.error.class(), tried(&failed.attempts)),
+            ("connect_refused", vec!["b connect_refused".to_owned()])
+        );
+    }
+    assert_eq!(a.calls(), 0);
 }
 
 #[tokio::test]
@@ -303,7 +317,7 @@ fn tried(attempts: &Attempts) -> Vec<String> {
 
 async fn sent(fleet: &Fleet, ask: &Ask) -> Result<Sent, Refused> {
     let route = fleet.resolve(&model("m")).expect("configured");
-    fleet.send(&route, ask, &|target, _| Some(Bytes::from(target.model.to_string()))).await
+    fleet.send(&route, ask, &|target: &Target, _| Bytes::from(target.model.to_string())).await
 }
 
 fn patient(seconds: u64) -> Ask {

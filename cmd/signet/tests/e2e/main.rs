@@ -13,6 +13,7 @@ mod capture;
 mod client;
 mod connections;
 mod crash;
+mod dialects;
 mod drill;
 mod erase;
 mod flights;

@@ -190,7 +190,7 @@ async fn with_two_targets_a_peer_that_accepts_and_closes_is_asked_once_and_nobod
         |name: &str, peer: &Peer| client(ProviderConfig { name: name.parse().expect("a name"), ..peer.config() });
     let fleet = fleet(vec![named("first", &first), named("second", &second)]);
     let route = fleet.resolve(&"m".parse().expect("a name")).expect("configured");
-    let (ask, body) = (ask(RequestHeaders::default()), |_: &_| Bytes::from_static(b"{}"));
+    let (ask, body) = (ask(RequestHeaders::default()), |_: &signet_provider::Target, _| Bytes::from_static(b"{}"));
     let serve = async { drop(first.accept_tcp().await) };
     let (sent, ()) = within(async { join!(fleet.send(&route, &ask, &body), serve) }).await;
     assert_eq!(sent.expect_err("no answer").attempts.len(), 1);

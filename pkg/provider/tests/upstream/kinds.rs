@@ -167,7 +167,7 @@ async fn a_fallback_sees_neither_the_callers_betas_nor_its_accounts() {
     ]);
     let ask = ask(filter_request_headers(&caller));
     let route = fleet.resolve(&"m".parse().expect("a name")).expect("configured");
-    let body = |_: &_, _| Some(bytes::Bytes::from_static(b"{}"));
+    let body = |_: &signet_provider::Target, _| bytes::Bytes::from_static(b"{}");
     let (sent, request) = within(async { join!(fleet.send(&route, &ask, &body), serve(&peer)) }).await;
     assert_eq!(sent.expect("answered").target, 1);
     assert!(request.contains("traceparent: 00-1111") && !request.contains("openai-"), "{request}");
