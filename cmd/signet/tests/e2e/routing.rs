@@ -291,3 +291,16 @@ fn what_explain_says_of_a_conversation_is_what_is_done_with_it() {
         assert_eq!(told["targets"][0]["provider"], asked, "{told}");
     }
 }
+
+#[test]
+fn a_target_whose_answers_are_cut_is_left_alone_although_each_began_well() {
+    let (a, b) = (mock(), mock());
+    let gateway = before(&a.base_url(), &b.base_url(), 1).start();
+    a.script((0..5).map(|_| Behaviour::fault(Fault::CutAfter(2))));
+    for _ in 0..5 {
+        let request = to("m0", streamed("Which bird?"));
+        assert!(gateway.chat(&request, &[("Cache-Control", "no-store")]).text().contains("upstream_error"));
+    }
+    gateway.chat(&to("m0", chat("Which bird?")), &[("Cache-Control", "no-store")]).is(200, "BYPASS");
+    assert_eq!((a.counts().requests, b.counts().requests), (5, 1));
+}
