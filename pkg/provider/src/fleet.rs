@@ -1,6 +1,6 @@
 //! Which provider answers for a model, and what is tried next if it cannot.
 
-use crate::board::{Board, Permit, View};
+use crate::board::{Board, Member, Permit, View};
 use crate::call::{Auth, Call, Provider, Reply};
 use crate::error::UpstreamError;
 use crate::headers::RequestHeaders;
@@ -153,6 +153,8 @@ pub struct Fleet {
     providers: Vec<Arc<dyn Provider>>,
     routes: HashMap<ModelName, Route>,
     board: Arc<Board>,
+    /// The state of the first provider where callers may name any model of it.
+    any: Option<Arc<Member>>,
 }
 
 impl Fleet {
@@ -186,7 +188,8 @@ impl Fleet {
                 }
             }
         }
-        Ok(Self { providers, routes, board })
+        let any = routes.is_empty().then(|| board.member(providers[0].name(), None));
+        Ok(Self { providers, routes, board, any })
     }
 
     /// Where requests for `model` go.
@@ -194,9 +197,8 @@ impl Fleet {
     /// # Errors
     /// Models are configured and this is none of them.
     pub fn resolve(&self, model: &ModelName) -> Result<Route, UnknownModel> {
-        if self.routes.is_empty() {
-            let first = self.providers[0].as_ref();
-            return Ok(free(first, self.board.member(first.name(), None), model, &self.providers));
+        if let Some(any) = &self.any {
+            return Ok(free(self.providers[0].as_ref(), any.clone(), model, &self.providers));
         }
         self.routes.get(model).cloned().ok_or_else(|| UnknownModel(model.clone()))
     }
