@@ -99,7 +99,11 @@ impl Pipeline {
         let unknown = || Fault::UnknownModel { model: request.model().to_owned() };
         let name: ModelName = request.model().parse().map_err(|_| unknown())?;
         let route = self.parts.fleet.resolve(&name).map_err(|_| unknown())?;
-        let controls = Controls::read(&head.headers)?;
+        let mut controls = Controls::read(&head.headers)?;
+        if request.stateless().is_err() {
+            // The body does not say all that decides the answer: it comes from the provider, and for this caller only.
+            controls.fetch = Fetch::Bypass;
+        }
         let deadline = deadline(head)?;
         let (partition, key) = place(
             (exchange.keys().tenant, &controls.namespace),
