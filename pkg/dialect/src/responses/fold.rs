@@ -21,7 +21,7 @@ pub struct ResponsesFold {
     usage: Option<Usage>,
     /// The digests of the items as they were told, by their place.
     items: BTreeMap<u64, [u8; 32]>,
-    response: Option<Response>,
+    response: Option<Box<Response>>,
     fault: Option<Incomplete>,
 }
 
@@ -62,7 +62,7 @@ impl ResponsesFold {
         match (self.fault, self.response) {
             (Some(fault), _) => Err(fault),
             (None, None) => Err(Incomplete::Cut),
-            (None, Some(response)) => Ok(response),
+            (None, Some(response)) => Ok(*response),
         }
     }
 
@@ -88,7 +88,7 @@ impl ResponsesFold {
                     NotStorable::Failure => Incomplete::Failure,
                     _ => Incomplete::Malformed,
                 })?;
-                self.response = Some(self.checked(response, &whole.value));
+                self.response = Some(Box::new(self.checked(response, &whole.value)));
                 Ok(())
             }
             _ => Ok(()),
