@@ -51,7 +51,7 @@ fn split<C: Classify>(mut splitter: Splitter<C>, pieces: &[Bytes]) -> usize {
 
 /// As the pipeline does it: events are read from what arrives, and each is written for the caller.
 fn translate(from: Api, to: Api, pieces: &[Bytes]) -> usize {
-    let wanted = Wanted { usage: true, created: 1_700_000_000 };
+    let wanted = Wanted { usage: true, created: 1_700_000_000, asked: None };
     let mut translator = translate_stream(from, to, wanted).expect("a pair");
     let (mut decoder, mut out) = (Decoder::new(1 << 20), BytesMut::with_capacity(64 << 10));
     let mut bytes = 0;

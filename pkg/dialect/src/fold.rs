@@ -1,6 +1,8 @@
 //! A provider's event stream, cut between events and read as it passes.
 
+use crate::completions::CompletionsFold;
 use crate::messages::{Classifier, MessageFold};
+use crate::responses::{self, ResponsesFold};
 use crate::{Api, Form, Kept, Usage};
 use bytes::Bytes;
 use signet_openai::Accumulator;
@@ -26,6 +28,8 @@ pub enum Events {
     Chat(ChatEvents),
     /// Messages events.
     Messages(Classifier),
+    /// Events of responses.
+    Responses(responses::Classifier),
 }
 
 /// An answer that is being put together.
@@ -33,6 +37,8 @@ pub enum Events {
 enum Parts {
     Chat(Accumulator),
     Messages(MessageFold),
+    Completions(CompletionsFold),
+    Responses(ResponsesFold),
 }
 
 impl Classify for Events {
@@ -40,6 +46,7 @@ impl Classify for Events {
         match self {
             Self::Chat(events) => events.classify(raw),
             Self::Messages(events) => events.classify(raw),
+            Self::Responses(events) => events.classify(raw),
         }
     }
 
@@ -47,6 +54,7 @@ impl Classify for Events {
         match self {
             Self::Chat(events) => events.all_finished(),
             Self::Messages(events) => events.all_finished(),
+            Self::Responses(events) => events.all_finished(),
         }
     }
 }
@@ -56,6 +64,8 @@ impl Parts {
         match self {
             Self::Chat(chunks) => chunks.push(data),
             Self::Messages(events) => events.push(data),
+            Self::Completions(events) => events.push(data),
+            Self::Responses(events) => events.push(data),
         }
     }
 
@@ -63,6 +73,8 @@ impl Parts {
         match self {
             Self::Chat(chunks) => chunks.usage(),
             Self::Messages(events) => events.usage(),
+            Self::Completions(events) => events.usage(),
+            Self::Responses(events) => events.usage(),
         }
     }
 
@@ -70,6 +82,8 @@ impl Parts {
         match self {
             Self::Chat(chunks) => chunks.finish().ok().map(Kept::Chat),
             Self::Messages(events) => events.finish().ok().map(Kept::Message),
+            Self::Completions(events) => events.finish().ok().map(Kept::Completion),
+            Self::Responses(events) => events.finish().ok().map(Kept::Response),
         }
     }
 }
@@ -83,7 +97,13 @@ impl Fold {
                 (Events::Chat(ChatEvents::new(choices)), Parts::Chat(Accumulator::new(choices)))
             }
             Api::Messages => (Events::Messages(Classifier::default()), Parts::Messages(MessageFold::new())),
-            Api::Completions | Api::Responses | Api::Embeddings | Api::Models | Api::CountTokens => return None,
+            Api::Completions => {
+                let choices = u32::try_from(form.parts).unwrap_or(u32::MAX);
+                // Their events have the ends of chat.
+                (Events::Chat(ChatEvents::new(choices)), Parts::Completions(CompletionsFold::new(choices)))
+            }
+            Api::Responses => (Events::Responses(responses::Classifier::new()), Parts::Responses(ResponsesFold::new())),
+            Api::Embeddings | Api::Models | Api::CountTokens => return None,
         };
         Some(Self { splitter: Splitter::with(max_event_bytes, events), parts: Some(parts), failed: false, usage: None })
     }

@@ -1,6 +1,8 @@
 //! The form that a request's answer has, and what an answer in it says.
 
+use crate::completions::Completion;
 use crate::messages::{Message, is_count};
+use crate::responses::Response;
 use crate::{Api, Kept};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -55,7 +57,15 @@ impl Form {
                 exact: true,
                 ..Reading::default()
             },
-            Api::Completions | Api::Responses | Api::Models | Api::CountTokens => Reading::default(),
+            Api::Completions => {
+                let choices = u32::try_from(self.parts).unwrap_or(u32::MAX);
+                let answer = Completion::from_json(body, choices);
+                answer.map(|answer| Reading::of(Kept::Completion(answer))).unwrap_or_default()
+            }
+            Api::Responses => {
+                Response::from_json(body).map(|response| Reading::of(Kept::Response(response))).unwrap_or_default()
+            }
+            Api::Models | Api::CountTokens => Reading::default(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! An answer as it is kept: in the provider's API, in the one form that serves every way of asking for it.
 
+use crate::completions::Completion;
 use crate::messages::Message;
+use crate::responses::Response;
 use bytes::Bytes;
 use signet_openai::{Answer, Layer, NotStorable, Usage};
 use std::fmt::Display;
@@ -12,6 +14,10 @@ pub enum Kept {
     Chat(Answer),
     /// A message, which serves JSON and event streams.
     Message(Message),
+    /// A completion, which serves JSON and event streams.
+    Completion(Completion),
+    /// A response, which serves JSON and event streams.
+    Response(Response),
     /// A JSON body that is served as it is (embeddings, counts of tokens).
     Json(Bytes),
 }
@@ -20,6 +26,8 @@ pub enum Kept {
 const CHAT: u8 = 0;
 const JSON: u8 = 1;
 const MESSAGE: u8 = 2;
+const COMPLETION: u8 = 3;
+const RESPONSE: u8 = 4;
 
 impl Kept {
     /// Which of the stored forms [`Self::encode`] makes.
@@ -27,13 +35,15 @@ impl Kept {
         match self {
             Self::Chat(_) => CHAT,
             Self::Message(_) => MESSAGE,
+            Self::Completion(_) => COMPLETION,
+            Self::Response(_) => RESPONSE,
             Self::Json(_) => JSON,
         }
     }
 
     /// Whether this version makes stored forms of this kind.
     pub const fn is_kind(kind: u8) -> bool {
-        matches!(kind, CHAT | JSON | MESSAGE)
+        matches!(kind, CHAT | JSON | MESSAGE | COMPLETION | RESPONSE)
     }
 
     /// The stored form, without its kind.
@@ -41,6 +51,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.encode(),
             Self::Message(message) => message.encode(),
+            Self::Completion(answer) => answer.encode(),
+            Self::Response(response) => response.encode(),
             Self::Json(body) => Box::from(&body[..]),
         }
     }
@@ -53,6 +65,8 @@ impl Kept {
         match kind {
             CHAT => Answer::decode(stored).map(Self::Chat),
             MESSAGE => Message::decode(stored).map(Self::Message),
+            COMPLETION => Completion::decode(stored).map(Self::Completion),
+            RESPONSE => Response::decode(stored).map(Self::Response),
             JSON => Ok(Self::Json(Bytes::copy_from_slice(stored))),
             _ => Err(NotStorable::Version),
         }
@@ -63,6 +77,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.weight(),
             Self::Message(message) => message.weight(),
+            Self::Completion(answer) => answer.weight(),
+            Self::Response(response) => response.weight(),
             Self::Json(body) => body.len(),
         }
     }
@@ -72,6 +88,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.to_json(&format!("chatcmpl-{unique}"), created),
             Self::Message(message) => message.to_json(&format!("msg_{unique}")),
+            Self::Completion(answer) => answer.to_json(&format!("cmpl-{unique}"), created),
+            Self::Response(response) => response.to_json(&format!("resp_{unique}"), created),
             Self::Json(body) => body.clone(),
         }
     }
@@ -81,6 +99,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.to_sse(&format!("chatcmpl-{unique}"), created, include_usage),
             Self::Message(message) => message.to_sse(&format!("msg_{unique}")),
+            Self::Completion(answer) => answer.to_sse(&format!("cmpl-{unique}"), created, include_usage),
+            Self::Response(response) => response.to_sse(&format!("resp_{unique}"), created),
             Self::Json(body) => body.clone(),
         }
     }
@@ -90,6 +110,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.usage(),
             Self::Message(message) => message.usage(),
+            Self::Completion(answer) => answer.usage(),
+            Self::Response(response) => response.usage(),
             Self::Json(_) => None,
         }
     }
@@ -99,6 +121,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.finish_reasons().next(),
             Self::Message(message) => Some(message.stop_reason()).filter(|reason| !reason.is_empty()),
+            Self::Completion(answer) => answer.finish_reasons().next(),
+            Self::Response(response) => Some(response.finish_reason()).filter(|reason| !reason.is_empty()),
             Self::Json(_) => None,
         }
     }
@@ -108,6 +132,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => Some(*answer.content_digest()),
             Self::Message(message) => Some(*message.content_digest()),
+            Self::Completion(answer) => Some(*answer.content_digest()),
+            Self::Response(response) => Some(*response.content_digest()),
             Self::Json(_) => None,
         }
     }
@@ -117,6 +143,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => Some(answer.model()).filter(|model| !model.is_empty()),
             Self::Message(message) => Some(message.model()).filter(|model| !model.is_empty()),
+            Self::Completion(answer) => Some(answer.model()).filter(|model| !model.is_empty()),
+            Self::Response(response) => Some(response.model()).filter(|model| !model.is_empty()),
             Self::Json(_) => None,
         }
     }
@@ -126,6 +154,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.content(),
             Self::Message(message) => message.content(),
+            Self::Completion(answer) => answer.content(),
+            Self::Response(response) => response.content(),
             Self::Json(_) => None,
         }
     }
@@ -138,6 +168,8 @@ impl Kept {
         match self {
             Self::Chat(answer) => answer.storable(layer),
             Self::Message(message) => message.storable(layer),
+            Self::Completion(answer) => answer.storable(layer),
+            Self::Response(response) => response.storable(layer),
             Self::Json(_) if layer == Layer::Exact => Ok(()),
             Self::Json(_) => Err("operation"),
         }

@@ -9,6 +9,7 @@
 //! each, and nobody else has to know it.
 
 mod api;
+pub mod completions;
 mod failure;
 mod fold;
 mod form;
@@ -17,6 +18,7 @@ pub mod kinds;
 pub mod messages;
 pub mod pivot;
 mod request;
+pub mod responses;
 mod template;
 mod translate;
 

@@ -1,6 +1,8 @@
 //! A caller's request, whichever API it speaks.
 
+use crate::completions::CompletionsRequest;
 use crate::messages::{CountTokensRequest, MessagesRequest};
+use crate::responses::ResponsesRequest;
 use crate::{Api, Defaults, Form, Refusal, translate_request};
 use bytes::Bytes;
 use signet_openai::{ChatRequest, EmbeddingsRequest};
@@ -16,6 +18,10 @@ pub enum Request {
     Messages(MessagesRequest),
     /// To `/v1/messages/count_tokens`.
     CountTokens(CountTokensRequest),
+    /// To `/v1/completions`.
+    Completions(CompletionsRequest),
+    /// To `/v1/responses`.
+    Responses(ResponsesRequest),
 }
 
 impl Request {
@@ -29,7 +35,9 @@ impl Request {
             Api::Embeddings => EmbeddingsRequest::parse(body).map(Self::Embeddings),
             Api::Messages => MessagesRequest::parse(body).map(Self::Messages),
             Api::CountTokens => CountTokensRequest::parse(body).map(Self::CountTokens),
-            Api::Completions | Api::Responses | Api::Models => {
+            Api::Completions => CompletionsRequest::parse(body).map(Self::Completions),
+            Api::Responses => ResponsesRequest::parse(body).map(Self::Responses),
+            Api::Models => {
                 let message = format!("The gateway does not answer {} requests yet.", api.name());
                 Err(Refusal { message, param: None, code: Some("unsupported_api") })
             }
@@ -43,6 +51,8 @@ impl Request {
             Self::Embeddings(_) => Api::Embeddings,
             Self::Messages(_) => Api::Messages,
             Self::CountTokens(_) => Api::CountTokens,
+            Self::Completions(_) => Api::Completions,
+            Self::Responses(_) => Api::Responses,
         }
     }
 
@@ -51,7 +61,8 @@ impl Request {
         let parts = match self {
             Self::Chat(request) => request.n() as usize,
             Self::Embeddings(request) => request.inputs(),
-            Self::Messages(_) | Self::CountTokens(_) => 1,
+            Self::Completions(request) => request.choices() as usize,
+            Self::Messages(_) | Self::CountTokens(_) | Self::Responses(_) => 1,
         };
         Form { api: self.api(), parts }
     }
@@ -63,6 +74,8 @@ impl Request {
             Self::Embeddings(request) => request.body(),
             Self::Messages(request) => request.body(),
             Self::CountTokens(request) => request.body(),
+            Self::Completions(request) => request.body(),
+            Self::Responses(request) => request.body(),
         }
     }
 
@@ -73,6 +86,8 @@ impl Request {
             Self::Embeddings(request) => request.model(),
             Self::Messages(request) => request.model(),
             Self::CountTokens(request) => request.model(),
+            Self::Completions(request) => request.model(),
+            Self::Responses(request) => request.model(),
         }
     }
 
@@ -81,6 +96,8 @@ impl Request {
         match self {
             Self::Chat(request) => request.stream(),
             Self::Messages(request) => request.stream(),
+            Self::Completions(request) => request.stream(),
+            Self::Responses(request) => request.stream(),
             Self::Embeddings(_) | Self::CountTokens(_) => false,
         }
     }
@@ -89,7 +106,19 @@ impl Request {
     pub fn include_usage(&self) -> bool {
         match self {
             Self::Chat(request) => request.include_usage(),
-            Self::Embeddings(_) | Self::Messages(_) | Self::CountTokens(_) => true,
+            Self::Completions(request) => request.include_usage(),
+            Self::Embeddings(_) | Self::Messages(_) | Self::CountTokens(_) | Self::Responses(_) => true,
+        }
+    }
+
+    /// Whether the body says all that decides the answer, so that a cache may have a part in it.
+    ///
+    /// # Errors
+    /// Which state at the provider it rests on, as a short constant for records and metrics.
+    pub fn stateless(&self) -> Result<(), &'static str> {
+        match self {
+            Self::Responses(request) => request.stateless(),
+            _ => Ok(()),
         }
     }
 
@@ -100,6 +129,8 @@ impl Request {
             Self::Embeddings(request) => request.shape(),
             Self::Messages(request) => request.shape(),
             Self::CountTokens(request) => request.shape(),
+            Self::Completions(request) => request.shape(),
+            Self::Responses(request) => request.shape(),
         }
     }
 
@@ -108,6 +139,8 @@ impl Request {
         match self {
             Self::Chat(request) => request.last_text(),
             Self::Messages(request) => request.last_text(),
+            Self::Completions(request) => request.last_text(),
+            Self::Responses(request) => request.last_text(),
             Self::Embeddings(_) | Self::CountTokens(_) => "",
         }
     }
@@ -119,6 +152,8 @@ impl Request {
             Self::Embeddings(_) | Self::CountTokens(_) => None,
             Self::Chat(_) => signet_openai::prefix(self.body()),
             Self::Messages(request) => Some(request.prefix()),
+            Self::Completions(request) => Some(request.prefix()),
+            Self::Responses(request) => Some(request.prefix()),
         }
     }
 
@@ -130,6 +165,8 @@ impl Request {
         match self {
             Self::Chat(request) => request.semantic_candidate(),
             Self::Messages(request) => request.semantic_candidate(),
+            Self::Completions(request) => request.semantic_candidate(),
+            Self::Responses(request) => request.semantic_candidate(),
             Self::Embeddings(_) | Self::CountTokens(_) => Err("operation"),
         }
     }
@@ -142,6 +179,8 @@ impl Request {
             Self::Embeddings(request) => request.with(model),
             Self::Messages(request) => request.with(model),
             Self::CountTokens(request) => request.with(model),
+            Self::Completions(request) => request.with(model, ask_usage),
+            Self::Responses(request) => request.with(model),
         }
     }
 

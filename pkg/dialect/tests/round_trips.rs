@@ -6,7 +6,7 @@ use signet_dialect::{Api, Defaults, Wanted, translate_request, translate_whole};
 
 const DEFAULTS: Defaults = Defaults { max_tokens: Some(4096) };
 
-const WANTED: Wanted = Wanted { usage: true, created: 1_700_000_001 };
+const WANTED: Wanted<'_> = Wanted { usage: true, created: 1_700_000_001, asked: None };
 
 fn text() -> impl Strategy<Value = String> {
     let words =

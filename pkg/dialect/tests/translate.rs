@@ -4,7 +4,9 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use serde_json::{Value, json};
+use signet_dialect::completions::CompletionsFold;
 use signet_dialect::messages::MessageFold;
+use signet_dialect::responses::ResponsesFold;
 use signet_dialect::{
     Api, Defaults, Fate, RULES, Untranslatable, Wanted, translate_error, translate_request, translate_stream,
     translate_whole,
@@ -15,12 +17,18 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const PAIRS: [(&str, Api, Api); 2] =
-    [("chat-to-messages", Api::Chat, Api::Messages), ("messages-to-chat", Api::Messages, Api::Chat)];
+const PAIRS: [(&str, Api, Api); 6] = [
+    ("chat-to-messages", Api::Chat, Api::Messages),
+    ("messages-to-chat", Api::Messages, Api::Chat),
+    ("responses-to-chat", Api::Responses, Api::Chat),
+    ("responses-to-messages", Api::Responses, Api::Messages),
+    ("completions-to-chat", Api::Completions, Api::Chat),
+    ("completions-to-messages", Api::Completions, Api::Messages),
+];
 
 const DEFAULTS: Defaults = Defaults { max_tokens: Some(4096) };
 
-const WANTED: Wanted = Wanted { usage: true, created: 1_700_000_001 };
+const WANTED: Wanted<'_> = Wanted { usage: true, created: 1_700_000_001, asked: None };
 
 fn folder(pair: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(pair)
@@ -50,7 +58,7 @@ fn ask(from: Api, to: Api, body: &Value) -> Result<Value, signet_openai::BadRequ
 }
 
 /// A stream that comes in these pieces, translated.
-fn stream(from: Api, to: Api, wanted: Wanted, pieces: &[&[u8]]) -> Result<String, Untranslatable> {
+fn stream(from: Api, to: Api, wanted: Wanted<'_>, pieces: &[&[u8]]) -> Result<String, Untranslatable> {
     let mut translator = translate_stream(from, to, wanted).expect("a pair");
     let (mut decoder, mut out) = (Decoder::new(1 << 20), BytesMut::new());
     for piece in pieces {
@@ -398,7 +406,8 @@ fn a_stream_that_was_cut_gets_no_end() {
             let finish = events.iter().position(finish).unwrap_or(events.len() - 1);
             for end in 0..finish {
                 let said = stream(to, from, WANTED, &[events[..end].concat().as_bytes()]).expect("a part");
-                assert!(!said.contains("[DONE]") && !said.contains("message_stop"), "{pair}/{name} at {end}: {said}");
+                let ended = ["[DONE]", "message_stop", "response.completed"].iter().any(|end| said.contains(end));
+                assert!(!ended, "{pair}/{name} at {end}: {said}");
             }
         }
     }
@@ -407,18 +416,35 @@ fn a_stream_that_was_cut_gets_no_end() {
 /// The whole answer that a stream of `api` makes.
 fn folded(api: Api, stream: &str) -> Bytes {
     let events = signet_openai::sse::events(&Bytes::copy_from_slice(stream.as_bytes())).collect::<Vec<_>>();
-    if api == Api::Chat {
-        let mut fold = Accumulator::new(1);
-        for data in &events {
-            fold.push(data);
+    match api {
+        Api::Chat => {
+            let mut fold = Accumulator::new(1);
+            for data in &events {
+                fold.push(data);
+            }
+            fold.finish().expect("a whole stream").to_json("id", WANTED.created)
         }
-        fold.finish().expect("a whole stream").to_json("id", WANTED.created)
-    } else {
-        let mut fold = MessageFold::new();
-        for data in &events {
-            fold.push(data);
+        Api::Responses => {
+            let mut fold = ResponsesFold::new();
+            for data in &events {
+                fold.push(data);
+            }
+            fold.finish().expect("a whole stream").to_json("resp_id", WANTED.created)
         }
-        fold.finish().expect("a whole stream").to_json("id")
+        Api::Completions => {
+            let mut fold = CompletionsFold::new(1);
+            for data in &events {
+                fold.push(data);
+            }
+            fold.finish().expect("a whole stream").to_json("cmpl-id", WANTED.created)
+        }
+        _ => {
+            let mut fold = MessageFold::new();
+            for data in &events {
+                fold.push(data);
+            }
+            fold.finish().expect("a whole stream").to_json("id")
+        }
     }
 }
 
@@ -429,6 +455,8 @@ fn a_whole_answer_says_what_its_stream_would_have_said() {
             let upstream = golden(pair, &name);
             let streamed = stream(to, from, WANTED, &[upstream.as_bytes()]).expect("a stream");
             let whole = translate_whole(to, from, WANTED, &folded(to, &upstream)).expect("a whole answer");
+            // The ids of a response's items are made of the provider's.
+            let streamed = streamed.replace("chatcmpl-1", "id").replace("msg_1", "id");
             assert_eq!(whole, folded(from, &streamed), "{pair}/{name}");
         }
     }

@@ -57,6 +57,8 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .route(Api::Chat.route(), post(serve).fallback(wrong_method))
         .route(Api::Embeddings.route(), post(serve).fallback(wrong_method))
+        .route(Api::Completions.route(), post(serve).fallback(wrong_method))
+        .route(Api::Responses.route(), post(serve).fallback(wrong_method))
         .route(Api::Messages.route(), post(serve).fallback(wrong_method))
         .route(Api::CountTokens.route(), post(serve).fallback(wrong_method))
         .route("/v1/models", get(models).fallback(wrong_method))

@@ -205,8 +205,11 @@ fn call_id<'m>(call: &'m [Member<'_>]) -> Option<&'m str> {
     get(call, "id").and_then(Json::as_str).filter(|id| !id.is_empty())
 }
 
-/// The last value that is not null counts.
-fn replace(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
+/// Puts `value` under `key`: the last value that is not null counts.
+///
+/// # Errors
+/// The object has too many fields.
+pub fn replace(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
     match members.iter_mut().find(|member| member.key == key) {
         Some(_) if value.is_null() => {}
         Some(known) => known.value = value.into_owned(),
@@ -215,8 +218,12 @@ fn replace(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result
     Ok(())
 }
 
-/// The rules for deltas, see the module.
-fn merge(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
+/// Adds a delta's `value` under `key`: strings are appended, arrays are extended, objects are merged, of everything else the
+/// last value that is not null counts.
+///
+/// # Errors
+/// The object has too many fields.
+pub fn merge(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
     let Some(known) = members.iter_mut().find(|member| member.key == key) else {
         return add(members, key, value);
     };

@@ -58,7 +58,7 @@ pub struct Usage {
 
 impl Usage {
     /// Reads a `usage` object; what is missing in it is 0.
-    pub(crate) fn read(usage: &Json<'_>) -> Option<Self> {
+    pub fn read(usage: &Json<'_>) -> Option<Self> {
         usage.as_object()?;
         let count = |value: Option<&Json<'_>>| value.and_then(Json::as_u64).unwrap_or(0);
         let detail = |of: &str, key: &str| count(usage.get(of).and_then(|details| details.get(key)));

@@ -1,8 +1,12 @@
 //! Embeddings: requests and answers, for the exact cache only.
 
+mod batch;
+
+pub use batch::Batch;
+
 use crate::answer::{NotStorable, Usage};
 use crate::error::BadRequest;
-use crate::json::{Json, Member, duplicate, get};
+use crate::json::{Json, duplicate, get};
 use crate::request::{model, object, quoted, shape, splice};
 use bytes::Bytes;
 use std::fmt;
@@ -90,6 +94,8 @@ pub struct Embeddings {
     body: Bytes,
     model: String,
     usage: Option<Usage>,
+    /// Where the vectors lie in the body, if it says nothing but vectors.
+    vectors: Option<Box<[Range<usize>]>>,
 }
 
 impl Embeddings {
@@ -116,13 +122,10 @@ impl Embeddings {
         if data.len() != inputs || !data.iter().all(filled) {
             return Err(NotStorable::Shape("not one vector for each input"));
         }
-        Ok(Self::read(body, &members))
-    }
-
-    fn read(body: &[u8], members: &[Member<'_>]) -> Self {
-        let model = get(members, "model").and_then(Json::as_str).unwrap_or_default().to_owned();
-        let usage = get(members, "usage").and_then(Usage::read);
-        Self { body: Bytes::copy_from_slice(body), model, usage }
+        let model = get(&members, "model").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let usage = get(&members, "usage").and_then(Usage::read);
+        let vectors = batch::spans(&members, data);
+        Ok(Self { body: Bytes::copy_from_slice(body), model, usage, vectors })
     }
 
     /// The body as it came, copied to its exact size.

@@ -23,7 +23,7 @@ pub mod wire;
 
 pub use accumulator::{Accumulator, Incomplete};
 pub use answer::{Answer, Layer, NotStorable, Usage};
-pub use embeddings::{Embeddings, EmbeddingsRequest};
+pub use embeddings::{Batch, Embeddings, EmbeddingsRequest};
 pub use error::{BadRequest, ErrorBody};
 pub use models::{ModelList, NotAModelList};
 pub use prefix::prefix;

@@ -15,7 +15,7 @@ use std::ops::Range;
 const NEUTRAL: [&str; 4] = ["stream", "stream_options", "user", "metadata"];
 
 /// Replace these bytes of the body by this text.
-type Edit = (Range<usize>, &'static str);
+pub type Edit = (Range<usize>, &'static str);
 
 /// A request to `/v1/chat/completions`, with the caller's bytes.
 #[derive(Clone)]
@@ -261,7 +261,11 @@ fn token_limit(members: &[Member<'_>], key: &str) -> Result<Option<u64>, BadRequ
     }
 }
 
-fn choices(members: &[Member<'_>]) -> Result<u32, BadRequest> {
+/// How many choices are wanted (`n`).
+///
+/// # Errors
+/// It is no whole number of at least 1.
+pub fn choices(members: &[Member<'_>]) -> Result<u32, BadRequest> {
     match present(members, "n") {
         None => Ok(1),
         Some(number @ Json::Number(_)) => {
@@ -285,7 +289,10 @@ pub fn temperature(members: &[Member<'_>]) -> Result<Option<f64>, BadRequest> {
 }
 
 /// Whether usage is asked for, and the edit that would ask for it.
-fn usage_option(body: &Bytes, members: &[Member<'_>]) -> Result<(bool, Option<Edit>), BadRequest> {
+///
+/// # Errors
+/// `stream_options` is no object, or has a key twice.
+pub fn usage_option(body: &Bytes, members: &[Member<'_>]) -> Result<(bool, Option<Edit>), BadRequest> {
     let Some(options) = members.iter().find(|member| member.key == "stream_options") else {
         let inside = body.iter().position(|byte| *byte == b'{').map_or(0, |open| open + 1);
         return Ok((false, Some((inside..inside, "\"stream_options\":{\"include_usage\":true},"))));

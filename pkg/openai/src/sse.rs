@@ -9,8 +9,7 @@ mod decoder;
 mod frame;
 mod splitter;
 
-pub(crate) use classify::is_failure;
-pub use classify::{ChatEvents, Classify, Kind, name_and_data};
+pub use classify::{ChatEvents, Classify, Kind, is_failure, name_and_data};
 pub use decoder::{Decoder, Event, events};
 pub use splitter::{Run, Splitter};
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// Stands between the parts of a message made of several texts. A part that holds U+001F itself makes the turn
 /// [`LastTurn::NotText`], so joined parts can never be mistaken for other parts.
-const BETWEEN_PARTS: &str = "\n\u{1f}\n";
+pub const BETWEEN_PARTS: &str = "\n\u{1f}\n";
 
 /// What the last message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

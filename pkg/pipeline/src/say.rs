@@ -86,8 +86,8 @@ impl Plan {
         self.asked.api() != from
     }
 
-    fn wanted(&self, now_ms: u64) -> Wanted {
-        Wanted { usage: self.asked.include_usage(), created: now_ms / 1000 }
+    fn wanted(&self, now_ms: u64) -> Wanted<'_> {
+        Wanted { usage: self.asked.include_usage(), created: now_ms / 1000, asked: Some(self.asked.body()) }
     }
 
     /// A provider's whole answer or refusal, as this caller reads it: its status and its body.

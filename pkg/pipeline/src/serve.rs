@@ -106,7 +106,11 @@ impl Pipeline {
         let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
         let asked = Arc::new(request);
         let request = self.said_to(&asked, &route, rules)?;
-        let controls = Controls::read(&head.headers)?;
+        let mut controls = Controls::read(&head.headers)?;
+        if asked.stateless().is_err() {
+            // The body does not say all that decides the answer: it comes from the provider, and for this caller only.
+            controls.fetch = Fetch::Bypass;
+        }
         let deadline = deadline(head)?;
         let (partition, key) = place(
             (exchange.keys().tenant, &controls.namespace),

@@ -280,13 +280,13 @@ fn a_request_with_both_framings_is_one_request_and_the_provider_sees_one_body() 
 fn what_is_not_here_is_a_404_and_a_wrong_method_a_405() {
     let mock = mock();
     let gateway = small(&mock);
-    for path in ["/", "/v1", "/v1/completions", "/v1/responses", "/v1/chat/completions/", "/metrics"] {
+    for path in ["/", "/v1", "/v1/audio/speech", "/v1/chat/completions/", "/metrics"] {
         let answer = gateway.post(path, &[], b"{}");
         assert_eq!(answer.refusal(404)["code"], "unknown_url", "{path}");
         assert!(answer.header("lineage-id").is_some());
     }
     let messages = gateway.post("/v1/messages", &[], b"{}");
-    assert_eq!((messages.status, &messages.json()["error"]["type"]), (404, &"not_found_error".into()));
+    assert_eq!((messages.status, &messages.json()["error"]["type"]), (400, &"invalid_request_error".into()));
     assert_eq!(messages.json()["request_id"], messages.need("x-request-id"), "in the words of its callers");
     for (method, path, allowed) in [
         ("GET", CHAT, "POST"),

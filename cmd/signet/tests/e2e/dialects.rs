@@ -125,7 +125,7 @@ fn tools_are_called_across_apis_in_both_forms() {
     let parameters = json!({"type": "object", "properties": {"place": {"type": "string"}}});
     let tools = json!({"tools": [{"type": "function", "function": {"name": "weather", "parameters": parameters}}]});
     let gateway = anthropic(&mock).start();
-    for request in [chat("Is it raining?"), streamed("Is it windy?")] {
+    for request in [chat("use the tool for rain"), streamed("use the tool for wind")] {
         let answer = post(&gateway, CHAT, &with(limited(request), tools.clone()));
         answer.is(200, "MISS");
         let called = if answer.text().starts_with("data:") {
@@ -140,11 +140,12 @@ fn tools_are_called_across_apis_in_both_forms() {
     }
     let gateway = Setup::on(&mock).start();
     let tools = json!({"tools": [{"name": "weather", "input_schema": parameters}]});
-    let answer = post(&gateway, MESSAGES, &with(message("Is it raining?"), tools.clone()));
+    let answer = post(&gateway, MESSAGES, &with(message("use the tool for rain"), tools.clone()));
     let called: Vec<Value> = answer.json()["content"].as_array().expect("a list").clone();
     assert!(called.iter().any(|block| block["type"] == "tool_use" && block["name"] == "weather"), "{}", answer.text());
     assert_eq!(answer.json()["stop_reason"], "tool_use");
-    let stream = post(&gateway, MESSAGES, &with(message("Is it windy?"), with(tools, json!({"stream": true}))));
+    let stream =
+        post(&gateway, MESSAGES, &with(message("use the tool for wind"), with(tools, json!({"stream": true}))));
     assert!(events(&stream).iter().any(|event| event["content_block"]["name"] == "weather"), "{}", stream.text());
 }
 
@@ -156,7 +157,7 @@ fn what_the_other_api_cannot_say_is_a_400_and_reaches_nobody() {
         (json!({"n": 2}), "n"),
         (json!({"seed": 1}), "seed"),
         (json!({"something_new": true}), "something_new"),
-        (json!({"max_tokens": null}), "max_tokens"),
+        (json!({"max_tokens": null}), "max_completion_tokens"),
     ] {
         let refused = post(&gateway, CHAT, &with(limited(chat(PROMPT)), more));
         assert_eq!(refused.refusal(400)["param"], param, "{}", refused.text());

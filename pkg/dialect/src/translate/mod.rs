@@ -5,10 +5,12 @@
 //! forms of an answer say the same by construction.
 
 pub(crate) mod chat;
+mod completions;
 pub(crate) mod error;
 mod fields;
 pub(crate) mod messages;
 pub(crate) mod object;
+mod responses;
 mod rules;
 mod whole;
 
@@ -31,11 +33,13 @@ pub struct Defaults {
 
 /// What the caller's side of a stream needs to know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Wanted<'a> {
     /// Whether a chat or completions caller asked for usage in the stream.
     pub usage: bool,
     /// The time of the answer in seconds since the Unix epoch, for APIs that tell it where the provider's does not.
     pub created: u64,
+    /// The caller's request, for APIs whose answers repeat parts of it.
+    pub asked: Option<&'a Bytes>,
 }
 
 /// An answer cannot be said in the caller's API. The fault is the gateway's or the provider's, never the caller's: HTTP
@@ -117,16 +121,28 @@ pub fn translate_request(from: Api, to: Api, body: &Bytes, defaults: &Defaults) 
     match (from, to) {
         (Api::Chat, Api::Messages) => messages::write(&chat::read(body)?, *defaults),
         (Api::Messages, Api::Chat) => chat::write(&messages::read(body)?),
+        (Api::Responses, Api::Chat) => chat::write(&responses::read(body)?),
+        (Api::Responses, Api::Messages) => messages::write(&responses::read(body)?, *defaults),
+        (Api::Completions, Api::Chat) => chat::write(&completions::read(body)?),
+        (Api::Completions, Api::Messages) => messages::write(&completions::read(body)?, *defaults),
         _ => Err(no_pair(from, to)),
     }
 }
 
 /// The translator of event streams of API `from` for a caller who speaks `to`; none where they are the same, or where
 /// [`translate_request`] refuses the pair.
-pub fn translate_stream(from: Api, to: Api, wanted: Wanted) -> Option<Box<dyn Translate>> {
+pub fn translate_stream(from: Api, to: Api, wanted: Wanted<'_>) -> Option<Box<dyn Translate>> {
     match (from, to) {
         (Api::Messages, Api::Chat) => Some(Pair::boxed(messages::Reader::default(), chat::Writer::new(wanted))),
         (Api::Chat, Api::Messages) => Some(Pair::boxed(chat::Reader::default(), messages::Writer::default())),
+        (Api::Chat, Api::Responses) => Some(Pair::boxed(chat::Reader::default(), responses::Writer::new(wanted))),
+        (Api::Messages, Api::Responses) => {
+            Some(Pair::boxed(messages::Reader::default(), responses::Writer::new(wanted)))
+        }
+        (Api::Chat, Api::Completions) => Some(Pair::boxed(chat::Reader::default(), completions::Writer::new(wanted))),
+        (Api::Messages, Api::Completions) => {
+            Some(Pair::boxed(messages::Reader::default(), completions::Writer::new(wanted)))
+        }
         _ => None,
     }
 }

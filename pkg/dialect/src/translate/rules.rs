@@ -1,6 +1,7 @@
 //! What is mapped, left out or refused where one API's request is said in another: one list, from which the refusals, the
 //! documentation's tables and their tests take their words.
 
+use super::{completions, responses};
 use crate::Api;
 use signet_openai::BadRequest;
 
@@ -38,8 +39,50 @@ const fn messages(field: &'static str, fate: Fate) -> Rule {
 
 use Fate::{Hint, Mapped, Refused};
 
+/// What becomes of the fields of one API, by their names.
+pub(crate) type Fields = [(&'static str, Fate)];
+
 /// The list. A field of a request that is in no line is refused too.
-pub const RULES: &[Rule] = &[
+pub const RULES: &[Rule] = &all();
+
+const COUNT: usize = FIRST.len() + count(&responses::rules::LISTS) + count(&completions::rules::LISTS);
+
+/// Lines of lists for any API, for chat, for messages.
+const fn count(lists: &[&Fields; 3]) -> usize {
+    2 * lists[0].len() + lists[1].len() + lists[2].len()
+}
+
+const fn all() -> [Rule; COUNT] {
+    let (mut out, mut at) = ([FIRST[0]; COUNT], 0);
+    while at < FIRST.len() {
+        out[at] = FIRST[at];
+        at += 1;
+    }
+    let from = [(Api::Responses, &responses::rules::LISTS), (Api::Completions, &completions::rules::LISTS)];
+    let mut place = 0;
+    while place < from.len() {
+        let (api, [always, in_chat, in_messages]) = from[place];
+        (out, at) = add(out, at, (api, Api::Chat), always);
+        (out, at) = add(out, at, (api, Api::Chat), in_chat);
+        (out, at) = add(out, at, (api, Api::Messages), always);
+        (out, at) = add(out, at, (api, Api::Messages), in_messages);
+        place += 1;
+    }
+    out
+}
+
+const fn add(mut out: [Rule; COUNT], mut at: usize, (from, to): (Api, Api), fields: &Fields) -> ([Rule; COUNT], usize) {
+    let mut line = 0;
+    while line < fields.len() {
+        let (field, fate) = fields[line];
+        out[at] = Rule { from, to, field, fate };
+        (at, line) = (at + 1, line + 1);
+    }
+    (out, at)
+}
+
+/// Between chat and messages.
+const FIRST: &[Rule] = &[
     chat("model", Mapped("model")),
     chat("stream", Mapped("stream")),
     chat("stream_options.include_usage", Mapped("usage is always told there; the chunk is for who asked")),

@@ -2,7 +2,9 @@
 
 use super::{Translate, Untranslatable, Wanted, translate_stream};
 use crate::Api;
+use crate::completions::CompletionsFold;
 use crate::messages::{Message, MessageFold};
+use crate::responses::ResponsesFold;
 use bytes::{Bytes, BytesMut};
 use signet_openai::sse::Decoder;
 use signet_openai::wire::Json;
@@ -12,7 +14,7 @@ use signet_openai::{Accumulator, Answer};
 ///
 /// # Errors
 /// It is no answer of `from`, or cannot be said in `to`: HTTP 502.
-pub fn translate_whole(from: Api, to: Api, wanted: Wanted, body: &Bytes) -> Result<Bytes, Untranslatable> {
+pub fn translate_whole(from: Api, to: Api, wanted: Wanted<'_>, body: &Bytes) -> Result<Bytes, Untranslatable> {
     let wanted = Wanted { usage: true, ..wanted };
     let translator = translate_stream(from, to, wanted);
     let translator = translator.ok_or(Untranslatable("there is no translation between these APIs"))?;
@@ -29,7 +31,8 @@ pub fn translate_whole(from: Api, to: Api, wanted: Wanted, body: &Bytes) -> Resu
         }
         _ => return Err(Untranslatable("there is no translation of these answers")),
     };
-    fold(to, &translated(translator, stream)?, id, wanted.created)
+    let choices = tree.get("choices").and_then(Json::as_array).map_or(1, <[_]>::len);
+    fold((to, choices), &translated(translator, stream)?, id, wanted.created)
 }
 
 /// A whole event stream of API `from` for a caller who speaks `to`.
@@ -54,7 +57,7 @@ pub(crate) fn translated(mut translator: Box<dyn Translate>, stream: Bytes) -> R
 }
 
 /// The whole answer that a stream of API `to` makes.
-fn fold(to: Api, stream: &Bytes, id: &str, created: u64) -> Result<Bytes, Untranslatable> {
+fn fold((to, choices): (Api, usize), stream: &Bytes, id: &str, created: u64) -> Result<Bytes, Untranslatable> {
     let events = signet_openai::sse::events(stream);
     match to {
         Api::Chat => {
@@ -68,6 +71,20 @@ fn fold(to: Api, stream: &Bytes, id: &str, created: u64) -> Result<Bytes, Untran
             let mut fold = MessageFold::new();
             events.for_each(|data| fold.push(&data));
             fold.finish().map(|message| message.to_json(id)).map_err(|_| Untranslatable("the answer is not whole"))
+        }
+        Api::Responses => {
+            let mut fold = ResponsesFold::new();
+            events.for_each(|data| fold.push(&data));
+            fold.finish()
+                .map(|response| response.to_json(&format!("resp_{id}"), created))
+                .map_err(|_| Untranslatable("the answer is not whole"))
+        }
+        Api::Completions => {
+            let mut fold = CompletionsFold::new(u32::try_from(choices).unwrap_or(u32::MAX));
+            events.for_each(|data| fold.push(&data));
+            fold.finish()
+                .map(|answer| answer.to_json(&format!("cmpl-{id}"), created))
+                .map_err(|_| Untranslatable("the answer is not whole"))
         }
         _ => Err(Untranslatable("there is no translation into these answers")),
     }

@@ -114,7 +114,7 @@ pub fn name_and_data(raw: &[u8], first: bool) -> Option<(&[u8], Cow<'_, [u8]>)> 
 }
 
 /// Whether a chunk reports a failure instead of a part of an answer.
-pub(crate) fn is_failure(chunk: &Json<'_>) -> bool {
+pub fn is_failure(chunk: &Json<'_>) -> bool {
     chunk.get("error").is_some_and(|error| !error.is_null())
 }
 

@@ -12,7 +12,7 @@ use signet_openai::sse::DONE;
 /// the API and are left out.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    wanted: Wanted,
+    wanted: Wanted<'static>,
     /// Every chunk up to its delta's braces.
     head: Vec<u8>,
     block: Option<Block>,
@@ -35,7 +35,8 @@ struct Block {
 const TAIL: &[u8] = b"},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
 
 impl Writer {
-    pub(crate) fn new(wanted: Wanted) -> Self {
+    pub(crate) fn new(wanted: Wanted<'_>) -> Self {
+        let wanted = Wanted { usage: wanted.usage, created: wanted.created, asked: None };
         Self { wanted, head: Vec::new(), block: None, calls: 0, usage: None, done: false }
     }
 

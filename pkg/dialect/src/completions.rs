@@ -1,0 +1,16 @@
+//! OpenAI's legacy completions, `/v1/completions`: a prompt that is continued.
+//!
+//! Field names as in the API reference of 2026-11. Streams are those of chat but for the choices, which hold `text`, so the
+//! splitter of chat streams serves them too.
+
+mod answer;
+mod fold;
+mod request;
+mod stream;
+
+pub use answer::Completion;
+pub use fold::CompletionsFold;
+pub use request::CompletionsRequest;
+
+#[cfg(test)]
+mod tests;
