@@ -32,7 +32,7 @@ const LAYERS: [&str; 23] = [
 ];
 
 /// Libraries that only the named crates may use.
-const HOMES: [(&str, &[&str]); 11] = [
+const HOMES: [(&str, &[&str]); 12] = [
     ("fred", &["signet-redis"]),
     ("sqlx", &["signet-store"]),
     ("axum", &["signet-http"]),
@@ -40,6 +40,7 @@ const HOMES: [(&str, &[&str]); 11] = [
     ("ndarray", &["signet-minilm"]),
     ("crc32c", &["signet-spool"]),
     ("toml", &["signet-config"]),
+    ("yaml-rust2", &["signet-config"]),
     ("prometheus-client", &["signet-telemetry"]),
     ("ed25519-dalek", &["signet-lineage"]),
     ("rcgen", &["signet-mock", "signet-provider"]),

@@ -10,6 +10,7 @@
 mod change;
 mod env;
 mod file;
+mod litellm;
 mod load;
 mod problem;
 mod reader;
@@ -22,6 +23,7 @@ mod urls;
 
 pub use env::{Env, ProcessEnv};
 pub use file::read_file;
+pub use litellm::{Imported, import_litellm};
 pub use load::Overrides;
 pub use problem::{Problem, Problems};
 pub use settings::{

@@ -3,13 +3,19 @@
 use super::out::{complain, say};
 use crate::exit;
 use clap::Subcommand;
-use signet_config::{Config, DEFAULT_TEXT, Overrides, ProcessEnv};
-use std::path::PathBuf;
+use signet_config::{Config, DEFAULT_TEXT, Overrides, ProcessEnv, import_litellm};
+use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Report all faults of a file at once; exit 78 if there are any.
     Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Turn a `LiteLLM` proxy's configuration (YAML) into providers and models of ours, on standard output. What cannot be
+    /// expressed is named on standard error; exit 78 if nothing can be used.
+    Import {
         /// The file.
         file: PathBuf,
     },
@@ -23,6 +29,7 @@ pub(crate) fn run(command: &ConfigCommand) -> u8 {
             say(DEFAULT_TEXT);
             exit::OK
         }
+        ConfigCommand::Import { file } => import(file),
         ConfigCommand::Check { file } => match Config::load(Some(file), &ProcessEnv, Overrides::default()) {
             Ok(_) => {
                 say("the configuration is good\n");
@@ -33,5 +40,22 @@ pub(crate) fn run(command: &ConfigCommand) -> u8 {
                 exit::CONFIG
             }
         },
+    }
+}
+
+fn import(file: &Path) -> u8 {
+    let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    match read.and_then(|text| import_litellm(&text)) {
+        Ok(imported) => {
+            for note in &imported.notes {
+                complain(note);
+            }
+            say(&imported.text);
+            if imported.models == 0 { exit::CONFIG } else { exit::OK }
+        }
+        Err(fault) => {
+            complain(&format!("{}: {fault}", file.display()));
+            exit::CONFIG
+        }
     }
 }

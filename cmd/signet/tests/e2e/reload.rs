@@ -1,7 +1,7 @@
 //! New providers, models and keys while the gateway serves.
 
 use crate::client::Answer;
-use crate::gateway::{Gateway, Setup, chat, eventually, mock, mock_with, streamed};
+use crate::gateway::{Gateway, Setup, chat, eventually, mock, mock_with, signet, streamed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use signet_mock::{Behaviour, MockUpstream};
@@ -171,4 +171,25 @@ fn a_hangup_reloads_and_ends_nothing() {
     gateway.chat(&chat("What is a cape?"), &[]).is(200, "MISS");
     assert_eq!((old.counts().requests, new.counts().requests), (0, 1));
     gateway.stop();
+}
+
+#[test]
+fn what_is_imported_from_a_litellm_list_serves_and_what_is_not_is_named_on_standard_error() {
+    let (mock, folder) = (mock(), TempDir::new().expect("a folder"));
+    let (list, file) = (folder.path().join("litellm.yaml"), folder.path().join("signet.toml"));
+    let import = |yaml: String| {
+        fs::write(&list, yaml).expect("written");
+        let output = signet(&["config", "import"]).arg(&list).output().expect("it runs");
+        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let params = format!("{{model: openai/far, api_base: '{}', api_key: os.environ/THE_KEY, tpm: 9}}", mock.base_url());
+    let (code, text, notes) = import(format!("model_list:\n- model_name: near\n  litellm_params: {params}\n"));
+    assert_eq!((code, notes.trim()), (Some(0), "model_list[0].litellm_params.tpm: is not expressed"));
+    fs::write(&file, text).expect("written");
+    let gateway = Setup::configured(&file).env("THE_KEY", "sk-taken").start();
+    let request = json!({"model": "near", "messages": [{"role": "user", "content": "What is a strait?"}]});
+    gateway.chat(&request, &[]).is(200, "MISS");
+    assert_eq!(mock.requests()[0].headers["authorization"], "Bearer sk-taken");
+    assert_eq!(import("model_list: []".to_owned()).0, Some(78));
+    assert_eq!(import("model_list: [".to_owned()).0, Some(78));
 }

@@ -1,7 +1,7 @@
 //! The callers' listener over TLS, and a certificate that is renewed under it.
 
 use crate::client::{Conn, request};
-use crate::gateway::{CHAT, Gateway, Setup, chat, eventually, mock, signet};
+use crate::gateway::{CHAT, Gateway, Setup, chat, eventually, mock};
 use rcgen::CertifiedKey;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -83,6 +83,4 @@ fn a_start_with_a_pair_that_cannot_be_used_is_refused_and_says_so() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(78) && text.contains(told), "{:?}: {text}", output.status);
     }
-    let output = signet(&["config", "default"]).output().expect("it runs");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("#tls_cert_file = \"\""));
 }

@@ -1,0 +1,364 @@
+//! A `LiteLLM` proxy configuration as providers and models of ours.
+//!
+//! The keys are those of its proxy's `config.yaml` as its documentation had them in November 2026. What has no counterpart is
+//! named with its path and left out, never guessed; a literal key is never written down again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use toml::Value;
+use yaml_rust2::yaml::Hash;
+use yaml_rust2::{Yaml, YamlLoader};
+
+/// What could be taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Sections for our configuration file.
+    pub text: String,
+    /// What could not be expressed, or needs a look, each with its path.
+    pub notes: Vec<String>,
+    /// Models in `text`; with none it is of no use.
+    pub models: usize,
+}
+
+/// Reads a `LiteLLM` configuration.
+///
+/// # Errors
+/// It is not YAML, or not a mapping.
+pub fn import_litellm(yaml: &str) -> Result<Imported, String> {
+    let documents = YamlLoader::load_from_str(yaml).map_err(|error| format!("not YAML: {error}"))?;
+    let Some(Yaml::Hash(root)) = documents.into_iter().next() else { return Err("not a mapping".to_owned()) };
+    let mut import = Import::default();
+    import.root(&root);
+    Ok(import.end())
+}
+
+/// One place that models go to.
+#[derive(Debug, PartialEq, Eq)]
+struct Provider {
+    name: String,
+    kind: &'static str,
+    base_url: Option<String>,
+    key_env: Option<String>,
+    api_version: Option<String>,
+    first_byte_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Target {
+    provider: usize,
+    model: String,
+    weight: u64,
+    order: u64,
+}
+
+#[derive(Default)]
+struct Model {
+    targets: Vec<Target>,
+    aliases: Vec<String>,
+    fallbacks: Vec<String>,
+}
+
+#[derive(Default)]
+struct Import {
+    providers: Vec<Provider>,
+    models: BTreeMap<String, Model>,
+    attempts_max: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl Import {
+    fn note(&mut self, path: &str, why: &str) {
+        self.notes.push(format!("{path}: {why}"));
+    }
+
+    fn root(&mut self, root: &Hash) {
+        for (key, value) in root {
+            match (key.as_str().unwrap_or_default(), value) {
+                ("model_list", Yaml::Array(entries)) => {
+                    for (at, entry) in entries.iter().enumerate() {
+                        self.entry(&format!("model_list[{at}]"), entry);
+                    }
+                }
+                (section @ ("router_settings" | "litellm_settings" | "general_settings"), Yaml::Hash(settings)) => {
+                    for (key, value) in settings {
+                        self.setting(&format!("{section}.{}", shown(key)), key.as_str().unwrap_or_default(), value);
+                    }
+                }
+                _ => self.note(&shown(key), "is not expressed"),
+            }
+        }
+    }
+
+    fn setting(&mut self, path: &str, key: &str, value: &Yaml) {
+        match (key, value) {
+            ("model_group_alias", Yaml::Hash(aliases)) => {
+                for (alias, model) in aliases {
+                    match (alias.as_str(), model.as_str()) {
+                        (Some(alias), Some(model)) => {
+                            self.models.entry(model.to_owned()).or_default().aliases.push(alias.to_owned());
+                        }
+                        _ => self.note(&format!("{path}.{}", shown(alias)), "is not expressed"),
+                    }
+                }
+            }
+            ("fallbacks", Yaml::Array(rules)) => rules.iter().for_each(|rule| self.fallback(path, rule)),
+            ("num_retries", Yaml::Integer(retries @ 0..=9)) => self.attempts_max = Some(retries.unsigned_abs() + 1),
+            _ => self.note(path, "is not expressed"),
+        }
+    }
+
+    fn fallback(&mut self, path: &str, rule: &Yaml) {
+        for (model, to) in rule.as_hash().into_iter().flatten() {
+            let to: Option<Vec<String>> =
+                to.as_vec().and_then(|to| to.iter().map(|name| name.as_str().map(str::to_owned)).collect());
+            match (model.as_str(), to) {
+                (Some(model), Some(to)) if model != "*" => {
+                    self.models.entry(model.to_owned()).or_default().fallbacks.extend(to);
+                }
+                _ => self.note(&format!("{path}.{}", shown(model)), "is not expressed"),
+            }
+        }
+    }
+
+    /// One deployment of a model.
+    fn entry(&mut self, path: &str, entry: &Yaml) {
+        let Some(name) = entry["model_name"].as_str() else {
+            return self.note(path, "has no model_name, and is left out");
+        };
+        let params = format!("{path}.litellm_params");
+        let Some(given) = entry["litellm_params"].as_hash() else {
+            return self.note(path, "has no litellm_params, and is left out");
+        };
+        let Some(model) = entry["litellm_params"]["model"].as_str() else {
+            return self.note(&params, "has no model, and is left out");
+        };
+        if name.contains('*') || model.contains('*') {
+            return self.note(path, "is a pattern of names, which is not expressed; it is left out");
+        }
+        let text = |key: &str| entry["litellm_params"][key].as_str().map(str::to_owned);
+        let base = text("api_base").or_else(|| text("base_url"));
+        let Some((kind, model)) = kind(model, base.is_some()) else {
+            return self.note(&params, "is of a kind that is not supported, or needs an api_base; it is left out");
+        };
+        if kind == "azure" && base.is_none() {
+            return self.note(&params, "has no api_base, and is left out");
+        }
+        let seconds = |key: &str| match &entry["litellm_params"][key] {
+            Yaml::Integer(seconds) => u64::try_from(*seconds).ok().map(|seconds| seconds * 1000),
+            Yaml::Real(text) => text.parse::<f64>().ok().and_then(millis),
+            _ => None,
+        };
+        let provider = Provider {
+            name: String::new(),
+            kind,
+            key_env: self.key(&params, name, text("api_key"), kind, base.is_some()),
+            base_url: base.filter(|base| !base.starts_with("os.environ/")),
+            api_version: text("api_version").filter(|_| kind == "azure"),
+            first_byte_ms: seconds("timeout").filter(|ms| *ms > 0),
+        };
+        self.unexpressed(path, &params, entry, given, kind);
+        let number = |key: &str| entry["litellm_params"][key].as_i64().and_then(|number| u64::try_from(number).ok());
+        let target = Target {
+            provider: self.provider(provider),
+            model: model.to_owned(),
+            weight: number("weight").filter(|weight| *weight > 0).unwrap_or(1),
+            order: number("order").unwrap_or(0),
+        };
+        self.models.entry(name.to_owned()).or_default().targets.push(target);
+    }
+
+    fn unexpressed(&mut self, path: &str, params: &str, entry: &Yaml, given: &Hash, kind: &str) {
+        const KNOWN: [&str; 8] =
+            ["model", "api_base", "base_url", "api_key", "timeout", "weight", "order", "api_version"];
+        for key in given.keys() {
+            let name = key.as_str().unwrap_or_default();
+            let known = KNOWN.contains(&name) && (name != "api_version" || kind == "azure");
+            let from_env = given[key].as_str().is_some_and(|text| name != "api_key" && text.starts_with("os.environ/"));
+            if !known || from_env {
+                self.note(&format!("{params}.{}", shown(key)), "is not expressed");
+            }
+        }
+        for key in entry.as_hash().into_iter().flat_map(Hash::keys) {
+            if !matches!(key.as_str(), Some("model_name" | "litellm_params")) {
+                self.note(&format!("{path}.{}", shown(key)), "is not expressed");
+            }
+        }
+    }
+
+    /// The variable that holds the key.
+    fn key(&mut self, params: &str, model: &str, key: Option<String>, kind: &str, elsewhere: bool) -> Option<String> {
+        let Some(key) = key else {
+            let usual = match kind {
+                "azure" => "AZURE_API_KEY",
+                "anthropic" => "ANTHROPIC_API_KEY",
+                _ => "OPENAI_API_KEY",
+            };
+            return (kind == "azure" || !elsewhere).then(|| usual.to_owned());
+        };
+        if let Some(variable) = key.strip_prefix("os.environ/") {
+            return Some(variable.to_owned());
+        }
+        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let variable = format!("{}_API_KEY", model.chars().map(upper).collect::<String>());
+        self.note(
+            &format!("{params}.api_key"),
+            &format!("a key is not written down again: set the variable {variable}"),
+        );
+        Some(variable)
+    }
+
+    /// The place of this provider, which may be known already.
+    fn provider(&mut self, mut provider: Provider) -> usize {
+        let same = |known: &Provider| {
+            let name = known.name.clone();
+            *known
+                == Provider {
+                    name,
+                    base_url: provider.base_url.clone(),
+                    key_env: provider.key_env.clone(),
+                    api_version: provider.api_version.clone(),
+                    ..provider
+                }
+        };
+        if let Some(known) = self.providers.iter().position(same) {
+            return known;
+        }
+        let of_kind = self.providers.iter().filter(|known| known.kind == provider.kind).count();
+        provider.name =
+            if of_kind == 0 { provider.kind.to_owned() } else { format!("{}-{}", provider.kind, of_kind + 1) };
+        self.providers.push(provider);
+        self.providers.len() - 1
+    }
+
+    /// Models with all their targets, those they fall back to last.
+    fn complete(&mut self) -> BTreeMap<String, (Vec<Target>, Vec<String>)> {
+        let mut found = BTreeMap::new();
+        let mut notes = Vec::new();
+        let mut taken: BTreeSet<&String> = self.models.keys().collect();
+        for (name, model) in &self.models {
+            if model.targets.is_empty() {
+                notes.push(format!("{name}: aliases and fallbacks of a model that is not there are left out"));
+                continue;
+            }
+            let mut targets = model.targets.clone();
+            self.part_kinds(name, &mut targets, &mut notes);
+            for other in &model.fallbacks {
+                let known = self.models.get(other).map(|other| other.targets.clone()).unwrap_or_default();
+                if known.is_empty() {
+                    notes.push(format!("{name}: its fallback {other} is not there"));
+                }
+                let mut known = known;
+                self.part_kinds(other, &mut known, &mut notes);
+                let after = targets.iter().map(|target| target.order + 1).max().unwrap_or(0);
+                targets.extend(known.into_iter().map(|target| Target { order: target.order + after, ..target }));
+            }
+            let aliases = model.aliases.iter().filter(|alias| taken.insert(alias)).cloned().collect();
+            found.insert(name.clone(), (targets, aliases));
+        }
+        self.notes.extend(notes);
+        found
+    }
+
+    /// Targets that share requests have to be of one kind.
+    fn part_kinds(&self, name: &str, targets: &mut [Target], notes: &mut Vec<String>) {
+        let kind = |target: &Target| self.providers[target.provider].kind;
+        let mixed = targets.iter().any(|a| targets.iter().any(|b| a.order == b.order && kind(a) != kind(b)));
+        if mixed {
+            notes.push(format!(
+                "{name}: targets of several kinds cannot share requests; they are asked one after the other"
+            ));
+            targets.sort_by_key(|target| target.order);
+            for (at, target) in targets.iter_mut().enumerate() {
+                target.order = at as u64;
+            }
+        }
+    }
+
+    fn end(mut self) -> Imported {
+        let models = self.complete();
+        let mut text = String::new();
+        for provider in &self.providers {
+            provider.write(&mut text);
+        }
+        for (name, (targets, aliases)) in &models {
+            write_line(&mut text, "[[model]]");
+            write_line(&mut text, &format!("name = {}", quoted(name)));
+            if !aliases.is_empty() {
+                let aliases: Vec<String> = aliases.iter().map(|alias| quoted(alias)).collect();
+                write_line(&mut text, &format!("aliases = [{}]", aliases.join(", ")));
+            }
+            if let Some(attempts) = self.attempts_max {
+                write_line(&mut text, &format!("attempts_max = {attempts}"));
+            }
+            write_line(&mut text, "targets = [");
+            for target in targets {
+                let (provider, model) = (quoted(&self.providers[target.provider].name), quoted(&target.model));
+                let (weight, order) = (target.weight, target.order);
+                write_line(
+                    &mut text,
+                    &format!("  {{ provider = {provider}, model = {model}, weight = {weight}, order = {order} }},"),
+                );
+            }
+            write_line(&mut text, "]\n");
+        }
+        Imported { text, notes: self.notes, models: models.len() }
+    }
+}
+
+impl Provider {
+    fn write(&self, text: &mut String) {
+        write_line(text, "[[provider]]");
+        let first_byte = self.first_byte_ms.map(|ms| ms.to_string());
+        let quoted_one = |value: &Option<String>| value.as_deref().map(quoted);
+        for (key, value) in [
+            ("name", Some(quoted(&self.name))),
+            ("kind", Some(quoted(self.kind))),
+            ("base_url", quoted_one(&self.base_url)),
+            ("api_key_env", quoted_one(&self.key_env)),
+            ("api_version", quoted_one(&self.api_version)),
+            ("first_byte_timeout_ms", first_byte),
+        ] {
+            if let Some(value) = value {
+                write_line(text, &format!("{key} = {value}"));
+            }
+        }
+        text.push('\n');
+    }
+}
+
+/// Our kind for a model's name there, and the name without its prefix.
+fn kind(model: &str, has_base: bool) -> Option<(&'static str, &str)> {
+    match model.split_once('/') {
+        Some(("openai", rest)) => Some(("openai", rest)),
+        Some(("azure", rest)) => Some(("azure", rest)),
+        Some(("anthropic", rest)) => Some(("anthropic", rest)),
+        None if model.starts_with("claude") => Some(("anthropic", model)),
+        None => Some(("openai", model)),
+        // Servers of other names that speak OpenAI's API, where they are said to be at a place of their own.
+        Some(("hosted_vllm" | "litellm_proxy" | "lm_studio" | "openai_like" | "custom_openai", rest)) if has_base => {
+            Some(("openai", rest))
+        }
+        Some(_) => None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be within a day")]
+fn millis(seconds: f64) -> Option<u64> {
+    (0.0..86_400.0).contains(&seconds).then(|| (seconds * 1000.0).round() as u64)
+}
+
+fn shown(key: &Yaml) -> String {
+    key.as_str().map_or_else(|| "a key that is no text".to_owned(), str::to_owned)
+}
+
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+fn write_line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("a text takes all");
+}
+
+#[cfg(test)]
+#[path = "litellm_tests.rs"]
+mod tests;
