@@ -90,7 +90,7 @@ fn neutral_fields_key_order_and_white_space_are_not_in_the_key() {
 #[test]
 fn headers_that_reach_the_provider_are_in_the_key_unless_they_cannot_change_its_answer() {
     let mock = mock();
-    let gateway = Setup::on(&mock).start();
+    let gateway = Setup::on(&mock).set("provider.0.forward_headers", "X-Of-The-Provider").start();
     let ask = |headers: &[(&str, &str)]| {
         let answer = gateway.chat(&chat(PROMPT), &[headers, &[("X-Cache-Mode", "exact")]].concat());
         answer.need("x-cache").to_owned()
@@ -110,6 +110,7 @@ fn headers_that_reach_the_provider_are_in_the_key_unless_they_cannot_change_its_
         let more = [headers, &[("User-Agent", "b"), ("X-Stainless-Retry-Count", "1"), ("traceparent", "c")]].concat();
         assert_eq!(ask(&more), "EXACT", "{more:?}");
     }
+    assert_eq!(ask(&[("X-Unsent", "a")]), "EXACT", "what the provider does not see");
     assert_eq!(mock.counts().requests, 5);
 }
 
