@@ -125,7 +125,8 @@ fn what_was_under_way_is_recorded_with_at_least_the_bytes_that_the_log_was_told_
     let folder = TempDir::new().expect("a folder");
     let setup = Setup::on(&mock).within(folder.path());
     let gateway = setup.start();
-    let behaviour = signet_mock::Behaviour { answer_bytes: Some(1 << 20), ..signet_mock::Behaviour::default() };
+    let behaviour =
+        signet_mock::Behaviour { answer_bytes: Some(1 << 20), chunks: Some(100), ..signet_mock::Behaviour::default() };
     mock.script([signet_mock::Behaviour { fault: Some(signet_mock::Fault::HangAfter(60)), ..behaviour }]);
     let mut conn = gateway.begin(&streamed("What is a mudslide?"), &[]);
     let id = conn.head().expect("a head").headers.into_iter().find(|(name, _)| name == "lineage-id").expect("an id").1;
