@@ -32,13 +32,34 @@ def build():
     return HERE / "target" / host / "release"
 
 
+def goldens():
+    """Seeds of the dialect targets, from the translations' golden files: name of the target, file name, bytes. The first
+    bytes choose as the targets do: API or pair, then the length of the pieces."""
+    apis = ["chat", "completions", "responses", "embeddings", "messages"]
+    pairs = [("messages", "chat"), ("chat", "messages"), ("chat", "responses"), ("messages", "responses"),
+             ("chat", "completions"), ("messages", "completions")]
+    kept = ["completions", "responses", "messages"]
+    for folder in sorted((HERE.parents[1] / "pkg/dialect/tests/golden").iterdir()):
+        asks, answers = folder.name.split("-to-")
+        for path in sorted(folder.iterdir()):
+            text, name = path.read_bytes(), f"{folder.name}.{path.name}"
+            speaks = asks if (".request.in" in path.name) or (".request." not in path.name and ".out." in path.name) else answers
+            if ".request." in path.name:
+                yield "dialect_request", name, bytes([apis.index(speaks)]) + text
+            elif ".stream.in" in path.name:
+                yield "dialect_stream", name, bytes([pairs.index((answers, asks)), 6]) + text
+            elif ".answer." in path.name and speaks in kept:
+                yield "dialect_answer", name, bytes([kept.index(speaks)]) + text
+
+
 def run(binary):
     """One target: what was covered, in how many seconds, and whether it fell."""
     corpus, finds = HERE / "corpus" / binary.name, HERE / "artifacts" / binary.name
     for folder in (corpus, finds):
         folder.mkdir(parents=True, exist_ok=True)
-    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=10", f"-artifact_prefix={finds}/", corpus,
-                              HERE / "seeds" / binary.name], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
+    seeds = [seeds for seeds in [HERE / "seeds" / binary.name] if seeds.is_dir()]
+    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=10", f"-artifact_prefix={finds}/", corpus, *seeds],
+                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
     os.set_blocking(child.stderr.fileno(), False)
     watch = selectors.DefaultSelector()
     watch.register(child.stderr, selectors.EVENT_READ)
@@ -57,6 +78,9 @@ def run(binary):
 
 def main():
     folder = build()
+    for target, name, data in goldens():
+        (HERE / "corpus" / target).mkdir(parents=True, exist_ok=True)
+        (HERE / "corpus" / target / name).write_bytes(data)
     only = os.environ.get("FUZZ_ONLY", "").split()
     names = sorted(path.stem for path in (HERE / "targets").glob("*.rs") if not only or path.stem in only)
     failed = False

@@ -10,7 +10,7 @@ mod frame;
 mod splitter;
 
 pub use classify::{ChatEvents, Classify, Kind, is_failure, name_and_data};
-pub use decoder::{Decoder, Event, events};
+pub use decoder::{Decoder, Event, complete, events};
 pub use splitter::{Run, Splitter};
 
 /// The event that ends a chat stream.

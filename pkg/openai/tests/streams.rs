@@ -255,6 +255,16 @@ fn the_data_of_a_run_can_be_read() {
     assert_eq!(events(&run).collect::<Vec<_>>(), ["1", "2\n3"]);
 }
 
+#[test]
+fn the_last_event_of_a_run_is_read_though_its_lines_end_with_a_lone_cr() {
+    let read = |raw: &'static [u8]| events(&Bytes::from_static(raw)).collect::<Vec<_>>();
+    for (raw, expected) in
+        [(&b"data: 1\r\rdata: 2\r\r"[..], vec!["1", "2"]), (b"data: 1\n\ndata: 2\n\r", vec!["1", "2"])]
+    {
+        assert_eq!(read(raw), expected);
+    }
+}
+
 fn any_stream() -> impl Strategy<Value = Vec<u8>> {
     let parts = vec![
         "data: ",

@@ -8,28 +8,23 @@ use crate::replay::rendered;
 use crate::serve::Plan;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use signet_dialect::sse::{Decoder, Run};
+use signet_dialect::sse::{Run, complete};
 use signet_dialect::{
     Api, Defaults, Kept, Refusal, Request, Translate, Untranslatable, Wanted, translate_error, translate_request,
     translate_sse, translate_stream, translate_whole,
 };
 use std::sync::Arc;
 
-/// Longest event that is translated; longer ones have been refused before.
-const EVENT_MAX: usize = 16 << 20;
-
 /// A provider's stream as the caller's, event by event.
 pub(crate) struct Interpreter {
-    decoder: Decoder,
     translate: Box<dyn Translate>,
 }
 
 impl Interpreter {
     /// The caller's events for these of the provider's; perhaps none.
     pub(crate) fn run(&mut self, run: &Run) -> Result<Bytes, Untranslatable> {
-        self.decoder.push(run.raw.clone());
         let mut out = bytes::BytesMut::with_capacity(run.raw.len() * 2);
-        while let Some(event) = self.decoder.next_event().map_err(|_| Untranslatable("an event is too long"))? {
+        for event in complete(&run.raw) {
             self.translate.event(&event, &mut out)?;
         }
         Ok(out.freeze())
@@ -120,6 +115,6 @@ impl Plan {
     /// What translates a stream that comes in `from`; none where the caller speaks the same.
     pub(crate) fn interpreter(&self, from: Api, now_ms: u64) -> Option<Interpreter> {
         let translate = translate_stream(from, self.asked.api(), self.wanted(now_ms))?;
-        Some(Interpreter { decoder: Decoder::new(EVENT_MAX), translate })
+        Some(Interpreter { translate })
     }
 }

@@ -75,6 +75,9 @@ impl Message {
                 return Err(NotStorable::Shape("a duplicate key"));
             }
         }
+        if get(members, "usage").and_then(Json::as_object).is_some_and(|usage| duplicate(usage).is_some()) {
+            return Err(NotStorable::Shape("a duplicate key"));
+        }
         let word = |key: &str| get(members, key).and_then(Json::as_str).unwrap_or_default();
         let exact = whole(word("stop_reason"), members, content);
         Ok(Self {
@@ -229,7 +232,10 @@ fn whole(reason: &str, members: &[Member<'_>], content: &[Json<'_>]) -> Result<(
     if get(members, "container").is_some_and(|container| !container.is_null()) {
         return Err("a container");
     }
+    let says = |block: &Json<'_>, key: &str| block.get(key).is_some_and(|text| text.as_str().is_some());
     content.iter().try_for_each(|block| match kind(block) {
+        "text" if !says(block, "text") => Err("a block without its text"),
+        "thinking" if !says(block, "thinking") || !says(block, "signature") => Err("a block without its text"),
         "text" => match block.get("citations") {
             Some(Json::Array(citations)) if !citations.is_empty() => Err("citations"),
             _ => Ok(()),

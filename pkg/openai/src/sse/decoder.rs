@@ -102,7 +102,17 @@ impl Data {
 
 /// The data of the events in `raw`, which holds complete events such as a [`super::Run`].
 pub fn events(raw: &Bytes) -> impl Iterator<Item = Bytes> {
+    complete(raw).map(|event| event.data)
+}
+
+/// The events in `raw`, which holds complete events such as a [`super::Run`].
+pub fn complete(raw: &Bytes) -> impl Iterator<Item = Event> {
     let mut decoder = Decoder::new(usize::MAX);
     decoder.push(raw.clone());
-    std::iter::from_fn(move || decoder.next_event().ok().flatten().map(|event| event.data))
+    let mut decoder = Some(decoder);
+    std::iter::from_fn(move || match decoder.as_mut()?.next_event() {
+        Ok(Some(event)) => Some(event),
+        // An event that ends with a lone CR: no LF follows, since what is here is complete.
+        _ => decoder.take()?.finish(),
+    })
 }

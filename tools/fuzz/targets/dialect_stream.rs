@@ -1,0 +1,65 @@
+//! Event streams of every API: cuts change nothing, and a translation of a whole one is whole.
+
+#![no_main]
+
+use bytes::{Bytes, BytesMut};
+use libfuzzer_sys::fuzz_target;
+use signet_dialect::sse::{Decoder, Kind};
+use signet_dialect::{Api, Fold, Form, Kept, Wanted, translate_stream};
+
+const PAIRS: [(Api, Api); 6] = [
+    (Api::Messages, Api::Chat),
+    (Api::Chat, Api::Messages),
+    (Api::Chat, Api::Responses),
+    (Api::Messages, Api::Responses),
+    (Api::Chat, Api::Completions),
+    (Api::Messages, Api::Completions),
+];
+const LIMIT: usize = 1 << 20;
+
+/// The bytes again, and the answer that they are parts of.
+fn fold(api: Api, stream: &[u8], size: usize) -> (Vec<u8>, Option<Kept>, bool) {
+    let mut fold = Fold::new(Form { api, parts: 1 }, LIMIT).expect("an API with streams");
+    let (mut out, mut done) = (Vec::with_capacity(stream.len()), false);
+    for piece in stream.chunks(size) {
+        fold.push(Bytes::copy_from_slice(piece));
+        while let Some(run) = fold.next_run().expect("below the limit") {
+            out.extend_from_slice(&run.raw);
+            done |= run.kind == Kind::Done;
+        }
+    }
+    if let Some(run) = fold.finish() {
+        out.extend_from_slice(&run.raw);
+        done |= run.kind == Kind::Done;
+    }
+    let whole = (done || fold.all_finished()) && !fold.failed();
+    (out, fold.take_answer(), whole)
+}
+
+/// What a caller of `to` reads; none where it ends in an error.
+fn translated(from: Api, to: Api, stream: &[u8]) -> Option<Bytes> {
+    let mut translate = translate_stream(from, to, Wanted { usage: true, ..Wanted::default() }).expect("a pair");
+    let (mut decoder, mut out) = (Decoder::new(LIMIT), BytesMut::new());
+    decoder.push(Bytes::copy_from_slice(stream));
+    while let Some(event) = decoder.next_event().expect("below the limit") {
+        translate.event(&event, &mut out).ok()?;
+    }
+    if let Some(event) = decoder.finish() {
+        translate.event(&event, &mut out).ok()?;
+    }
+    translate.end(&mut out);
+    Some(out.freeze())
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [pair, size, stream @ ..] = data else { return };
+    let (from, to) = PAIRS[usize::from(*pair) % PAIRS.len()];
+    let (bytes, answer, whole) = fold(from, stream, usize::from(*size) + 1);
+    assert!(stream.starts_with(&bytes), "what passes is what came");
+    let uncut = fold(from, stream, stream.len().max(1));
+    assert_eq!((&bytes, whole), (&uncut.0, uncut.2), "a cut changes what passes");
+    assert_eq!(answer.as_ref().map(Kept::digest), uncut.1.as_ref().map(Kept::digest), "a cut changes the answer");
+    let (Some(said), Some(_), true) = (translated(from, to, stream), answer, whole) else { return };
+    let (_, _, whole) = fold(to, &said, said.len().max(1));
+    assert!(whole, "the translation of a whole stream is whole");
+});
