@@ -50,8 +50,8 @@ const UNSENT_HEADERS: [&str; 14] = [
 const NEUTRAL_VALUES: [(&str, &[u8]); 1] = [("anthropic-version", b"2023-06-01")];
 
 /// Binds the request's digest to the headers that may change its answer (an organisation, a beta, a route of the
-/// provider's own), in the order of their names, and to the query of the URL. `forwards` tells whether a header reaches the
-/// providers whose answers are kept.
+/// provider's own), in the order of their names, and to the query of the URL. `forwards` tells whether a header reaches
+/// any provider of the route.
 pub(crate) fn bound(
     shape: [u8; 32],
     headers: &http::HeaderMap,

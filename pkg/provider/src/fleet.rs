@@ -321,10 +321,10 @@ impl Fleet {
         meant && self.spoken(target, api).is_some()
     }
 
-    /// Whether a caller's `header` (lower case) reaches one of the targets whose answers may be stored.
+    /// Whether a caller's `header` (lower case) reaches one of the route's targets. Those whose answers are not stored count
+    /// too: callers who wait for the same one share it.
     pub fn forwards(&self, route: &Route, header: &str) -> bool {
-        let first = route.targets.iter().filter(|target| target.tier == 0);
-        first.into_iter().any(|target| self.providers[target.index].forwards(header, false))
+        route.targets.iter().any(|target| self.providers[target.index].forwards(header, target.tier > 0))
     }
 
     /// The API in which a target is asked what was asked in `api`: the same if its provider has it, else the first of its

@@ -55,6 +55,10 @@ impl Provider for Fake {
         self.has.is_none_or(|has| has.contains(&api))
     }
 
+    fn forwards(&self, header: &str, fallback: bool) -> bool {
+        header.strip_prefix("x-") == Some(self.name.as_str()) || (header == "beta" && !fallback)
+    }
+
     async fn send(&self, call: Call) -> Result<Reply, UpstreamError> {
         self.asked.lock().push(call.clone());
         let usual = self.fails.map_or(Does::Answer(200, &[]), Does::Fail);
@@ -529,4 +533,13 @@ fn tiers_stand_in_order_and_share_one_only_by_the_same_order() {
     let tiers: Vec<_> = route.targets.iter().map(|target| (target.provider.as_str(), target.tier)).collect();
     assert_eq!(tiers, [("a", 0), ("b", 0), ("c", 1)]);
     assert!(route.has_choice() && !tiered(&[("a", 0, 1), ("b", 1, 1)]).has_choice());
+}
+
+#[test]
+fn a_header_that_only_a_fallback_sees_keeps_apart_those_who_would_share_its_answer() {
+    let fleet = fleet(&[&fake("a", None), &fake("b", None)]);
+    let route = fleet.resolve(&model("m")).expect("configured");
+    let seen = |header| fleet.forwards(&route, header);
+    assert!(seen("x-a") && seen("x-b") && seen("beta"));
+    assert!(!seen("x-c"));
 }
