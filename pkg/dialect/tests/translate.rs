@@ -413,6 +413,28 @@ fn a_stream_that_was_cut_gets_no_end() {
     }
 }
 
+#[test]
+fn a_last_event_of_an_answer_without_its_beginning_or_end_is_no_silent_end() {
+    let event = |kind: &str, rest: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{rest}}}\n\n");
+    let start = event("message_start", ",\"message\":{\"content\":[]}");
+    let text = event("content_block_start", ",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"a\"}");
+    let stop = event("message_delta", ",\"delta\":{\"stop_reason\":\"end_turn\"}");
+    let end = event("message_stop", "");
+    let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
+    let done = "data: [DONE]\n\n";
+    let whole = [&start[..], &text, &stop, &end].concat();
+    assert!(stream(Api::Messages, Api::Chat, WANTED, &[whole.as_bytes()]).expect("whole").ends_with(done));
+    for (from, to, events) in [
+        (Api::Chat, Api::Messages, [chunk, done].concat()),
+        (Api::Chat, Api::Messages, done.to_owned()),
+        (Api::Messages, Api::Chat, [&start[..], &text, &end].concat()),
+        (Api::Messages, Api::Chat, [&text[..], &stop, &end].concat()),
+    ] {
+        let said = stream(from, to, WANTED, &[events.as_bytes()]);
+        assert!(said.is_err(), "{events}: {said:?}");
+    }
+}
+
 /// The whole answer that a stream of `api` makes.
 fn folded(api: Api, stream: &str) -> Bytes {
     let events = signet_openai::sse::events(&Bytes::copy_from_slice(stream.as_bytes())).collect::<Vec<_>>();

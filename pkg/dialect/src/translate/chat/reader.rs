@@ -62,7 +62,8 @@ impl ReadEvents for Reader {
             return grow(at, growing, text, sink);
         }
         if data.trim_ascii() == b"[DONE]" {
-            return self.end(sink);
+            self.end(sink)?;
+            return if self.done { Ok(()) } else { Err(Untranslatable("the answer is not whole")) };
         }
         let Ok(Json::Object(chunk)) = Json::parse(data) else { return Err(Untranslatable("a chunk is not JSON")) };
         if let Some(error) = chunk.iter().find(|member| member.key == "error" && !member.value.is_null()) {

@@ -40,12 +40,17 @@ impl ReadEvents for Reader {
             return grow(at, growing, text, sink);
         }
         let Ok(Json::Object(event)) = Json::parse(data) else { return Err(MALFORMED) };
-        match get(&event, "type").and_then(Json::as_str) {
+        let kind = get(&event, "type").and_then(Json::as_str);
+        if !self.started && !matches!(kind, Some("message_start" | "ping" | "error")) {
+            return Err(MALFORMED);
+        }
+        match kind {
             Some("content_block_delta") => self.delta(data, &event, sink),
             Some("content_block_start") => open(data, &event, sink),
             Some("content_block_stop") => sink(Delta::Close { at: index(&event)? }),
             Some("message_start") => self.start(data, &event, sink),
             Some("message_delta") => self.change(&event, sink),
+            Some("message_stop") if !self.stopped => Err(Untranslatable("the answer is not whole")),
             Some("message_stop") => self.end(sink),
             Some("ping") => sink(Delta::Idle),
             Some("error") => {
