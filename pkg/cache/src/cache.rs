@@ -202,6 +202,32 @@ impl Cache {
         Lookup::Miss(Miss { decision, prepared: Some(prepared), candidate })
     }
 
+    /// Looks in the exact layers for many answers at once: in process first, then the others in the shared layer with one call.
+    pub async fn exact_many(&self, asks: &[Ask<'_>]) -> Vec<Option<Arc<Entry>>> {
+        let local = |ask: &Ask<'_>| {
+            ask.read.exact.then(|| self.local.get(ask.key)).flatten().filter(|entry| self.fits(ask, entry))
+        };
+        let mut found: Vec<_> = asks.iter().map(local).collect();
+        let lacks = |i: &usize| found[*i].is_none() && asks[*i].read.exact;
+        let lacking: Vec<usize> = (0..asks.len()).filter(lacks).collect();
+        let Some(shared) = self.shared.as_ref().filter(|_| !lacking.is_empty()) else { return found };
+        let keys: Vec<_> = lacking.iter().map(|i| *asks[*i].key).collect();
+        let sealed = shared.get_many(&keys).await.unwrap_or_else(|fault| {
+            self.faults.shared.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%fault, "the shared cache did not answer");
+            Vec::new()
+        });
+        for (i, sealed) in lacking.into_iter().zip(sealed) {
+            let (ask, Some(sealed)) = (&asks[i], sealed) else { continue };
+            let entry = self.opened(ask.partition, ask.key, &sealed).await.filter(|entry| self.fits(ask, entry));
+            if let Some(entry) = &entry {
+                self.keep(entry).await;
+            }
+            found[i] = entry;
+        }
+        found
+    }
+
     /// What is held in process under a key, whether it may still be served or not.
     pub fn held(&self, key: &CacheKey) -> Option<Arc<Entry>> {
         self.local.get(key)

@@ -28,6 +28,14 @@ pub enum StoreFault {
 pub trait ExactStore: Send + Sync + 'static {
     /// The value under `key`, or none. Must answer within the adapter's own lookup budget.
     async fn get(&self, key: &CacheKey) -> Result<Option<Bytes>, StoreFault>;
+    /// The values under `keys`, in their order, within the same budget as one of them.
+    async fn get_many(&self, keys: &[CacheKey]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            found.push(self.get(key).await?);
+        }
+        Ok(found)
+    }
     /// Stores `value` for `ttl`, which is never zero and always ends.
     async fn put(&self, key: &CacheKey, value: Bytes, ttl: Duration) -> Result<(), StoreFault>;
     /// Removes the value, if there is one.

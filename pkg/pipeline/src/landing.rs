@@ -421,7 +421,7 @@ impl Pipeline {
 }
 
 /// The record as what others name when they stand on it.
-fn source(attested: &Attested, keys: &signet_cache::TenantKeys, digest: Option<[u8; 32]>) -> Source {
+pub(crate) fn source(attested: &Attested, keys: &signet_cache::TenantKeys, digest: Option<[u8; 32]>) -> Source {
     let record = &attested.record;
     Source {
         id: record.id,

@@ -7,6 +7,7 @@ mod checkpoint;
 mod control;
 mod deadline;
 mod embed;
+mod embed_batch;
 mod erase;
 mod exchange;
 mod explain;

@@ -216,6 +216,15 @@ pub(crate) fn forwarded(x_cache: &str, stored: bool) -> &'static str {
     }
 }
 
+/// What stands on an answer of which a part went upstream (RFC 9211 §2.2).
+pub(crate) fn forwarded_part(x_cache: &str, stored: bool) -> &'static str {
+    match (x_cache, stored) {
+        ("COALESCED", _) => "signet; fwd=partial; collapsed",
+        (_, true) => "signet; fwd=partial; stored",
+        (_, false) => "signet; fwd=partial",
+    }
+}
+
 /// Where the time went, for `Server-Timing`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Timing {

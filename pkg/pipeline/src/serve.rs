@@ -79,6 +79,9 @@ impl Pipeline {
         (exchange.stream, exchange.asked) = (request.stream(), request.model().to_owned());
         let plan = self.plan(exchange, head, request)?;
         self.keep(exchange, plan.rules, &body);
+        if let Some(asked) = self.batch(exchange, head, &plan) {
+            return Box::pin(self.answer_batch(exchange, (head, auth), plan, asked)).await;
+        }
         let miss = match self.lookup(exchange, &plan).await {
             Lookup::Exact(entry) => return self.replay(exchange, head, &entry, Basis::Exact, &plan),
             Lookup::Semantic(entry, decision) => {
@@ -90,11 +93,23 @@ impl Pipeline {
             return Err(Fault::NotCached);
         }
         let filling = self.filling(exchange, &plan, miss);
-        let call = self.call(head, (auth, exchange.keys().tenant), &plan)?;
+        let call = self.ready(exchange, (head, auth), &plan, &body)?;
+        Box::pin(self.fetch(exchange, head, &plan, call, filling)).await
+    }
+
+    /// The call that `plan` asks for; the exchange knows from here on what is sent in place of the `received` body.
+    pub(crate) fn ready(
+        &self,
+        exchange: &mut Exchange,
+        (head, auth): (&Head, Auth),
+        plan: &Plan,
+        received: &Bytes,
+    ) -> Result<Call, Fault> {
+        let call = self.call(head, (auth, exchange.keys().tenant), plan)?;
         let preferred = &plan.route.targets[0];
         exchange.routed = Some(preferred.model.as_str().to_owned());
-        exchange.forwarded_body(&body, &call.bodies.to(preferred, plan.request.api()));
-        Box::pin(self.fetch(exchange, head, &plan, call, filling)).await
+        exchange.forwarded_body(received, &call.bodies.to(preferred, plan.request.api()));
+        Ok(call)
     }
 
     /// Model → targets, wishes → policy, everything that decides the answer → partition and key.
@@ -112,16 +127,22 @@ impl Pipeline {
             controls.fetch = Fetch::Bypass;
         }
         let deadline = deadline(head)?;
-        let (partition, key) = place(
-            (exchange.keys().tenant, &controls.namespace),
-            (route.digest, self.parts.settings.policy_generation),
-            &request,
-            bound(*request.shape(), &head.headers, head.query.as_deref(), &|name| {
-                self.parts.fleet.forwards(&route, name)
-            }),
-        );
+        let (partition, key) = self.placed(head, (exchange.keys().tenant, &controls.namespace), &route, &request);
         self.parts.metrics.step(Step::Parse, started.elapsed());
         Ok(Plan { asked, request, route, controls, rules, partition, key, deadline })
+    }
+
+    /// Where the answer to a request on this route is found.
+    pub(crate) fn placed(
+        &self,
+        head: &Head,
+        whose: (TenantId, &str),
+        route: &Route,
+        request: &Request,
+    ) -> (Partition, CacheKey) {
+        let forwards = |name: &str| self.parts.fleet.forwards(route, name);
+        let shape = bound(*request.shape(), &head.headers, head.query.as_deref(), &forwards);
+        place(whose, (route.digest, self.parts.settings.policy_generation), request, shape)
     }
 
     /// The request as it is asked of the preferred provider: said in another API where it has not the caller's.
@@ -142,7 +163,7 @@ impl Pipeline {
     }
 
     /// Where the answer would be kept; none where the caller wants nothing stored.
-    fn filling(&self, exchange: &Exchange, plan: &Plan, miss: Miss) -> Option<Filling> {
+    pub(crate) fn filling(&self, exchange: &Exchange, plan: &Plan, miss: Miss) -> Option<Filling> {
         if plan.controls.fetch == Fetch::Bypass || exchange.keys().unstored.is_some() {
             return None;
         }
@@ -191,7 +212,7 @@ impl Pipeline {
     }
 
     /// The answer from upstream, shared with identical requests that wait for the same one.
-    async fn fetch(
+    pub(crate) async fn fetch(
         self: &Arc<Self>,
         exchange: &mut Exchange,
         head: &Head,
@@ -231,13 +252,13 @@ impl Pipeline {
     }
 
     /// Until when this caller waits for its answer to begin.
-    fn latest(&self, plan: &Plan) -> tokio::time::Instant {
+    pub(crate) fn latest(&self, plan: &Plan) -> tokio::time::Instant {
         let limit = tokio::time::Instant::now() + self.parts.settings.wait_max;
         plan.deadline.map_or(limit, |deadline| deadline.min(limit))
     }
 
     /// A place in the flight of this request, or in one of its own.
-    fn board(
+    pub(crate) fn board(
         self: &Arc<Self>,
         exchange: &mut Exchange,
         plan: &Plan,
@@ -259,7 +280,7 @@ impl Pipeline {
     }
 
     /// Waits for what a participant can begin its answer with.
-    async fn arrival(&self, exchange: &mut Exchange, seat: &Seat) -> Arrival {
+    pub(crate) async fn arrival(&self, exchange: &mut Exchange, seat: &Seat) -> Arrival {
         let want = if exchange.stream { Want::Head } else { Want::End };
         loop {
             match poll_fn(|cx| seat.poll(want, cx)).await {
@@ -354,7 +375,7 @@ pub(crate) fn place(
 }
 
 /// What a participant can begin its answer with.
-enum Arrival {
+pub(crate) enum Arrival {
     /// A stream's head.
     Head(Arc<StreamHead>),
     /// The end of the call.
@@ -362,7 +383,7 @@ enum Arrival {
 }
 
 /// Whoever asked for an answer in vain tells whom.
-fn too_late(exchange: &mut Exchange, plan: &Plan, asks: Option<&Call>, started: Instant) -> Fault {
+pub(crate) fn too_late(exchange: &mut Exchange, plan: &Plan, asks: Option<&Call>, started: Instant) -> Fault {
     let attempts = asks.map(|call| call.ask.trail.attempts()).unwrap_or_default();
     let provider = attempts.last().map_or(&plan.route.targets[0].provider, |attempt| &attempt.provider).clone();
     if !attempts.is_empty() {

@@ -125,6 +125,30 @@ impl ExactStore for RedisExactStore {
         Ok(found)
     }
 
+    async fn get_many(&self, keys: &[CacheKey]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<String> = keys.iter().map(name).collect();
+        let call = async {
+            if !self.client.is_clustered() {
+                return self.client.mget::<Vec<Option<Bytes>>, _>(names).await;
+            }
+            // The keys lie in many slots, and no one command may reach for two.
+            let mut found = Vec::with_capacity(names.len());
+            for name in names {
+                found.push(self.client.get(name).await?);
+            }
+            Ok(found)
+        };
+        let found = self.ask(self.config.lookup_budget, call).await?;
+        if found.len() != keys.len() {
+            return Err(StoreFault::Corrupt(format!("{} values for {} keys", found.len(), keys.len())));
+        }
+        found.iter().for_each(|value| self.counters.looked_up(value.is_some()));
+        Ok(found)
+    }
+
     async fn put(&self, key: &CacheKey, value: Bytes, ttl: Duration) -> Result<(), StoreFault> {
         let call = self.client.set::<(), _, _>(name(key), value, Some(expiry(ttl)), None, false);
         self.ask(self.config.write_budget, call).await?;

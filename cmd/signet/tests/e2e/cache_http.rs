@@ -237,7 +237,7 @@ fn an_error_of_the_provider_keeps_its_status_body_and_retry_after() {
 }
 
 #[test]
-fn embeddings_are_cached_exactly() {
+fn embeddings_are_cached_exactly_by_their_inputs() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();
     let body = json!({"model": "e", "input": ["one", "two"]}).to_string();
@@ -247,7 +247,11 @@ fn embeddings_are_cached_exactly() {
     second.is(200, "EXACT");
     assert_eq!(first.json()["data"], second.json()["data"]);
     let other = json!({"model": "e", "input": ["two", "one"]}).to_string();
-    gateway.post(EMBEDDINGS, &[], other.as_bytes()).is(200, "MISS");
+    let turned = gateway.post(EMBEDDINGS, &[], other.as_bytes());
+    turned.is(200, "EXACT");
+    assert_eq!(turned.json()["data"][1]["embedding"], first.json()["data"][0]["embedding"]);
+    let shorter = json!({"model": "e", "input": ["two", "one"], "dimensions": 64}).to_string();
+    gateway.post(EMBEDDINGS, &[], shorter.as_bytes()).is(200, "MISS");
     assert_eq!(mock.counts().by_path[EMBEDDINGS], 2);
     assert!(!mock.counts().by_path.contains_key(CHAT));
 }

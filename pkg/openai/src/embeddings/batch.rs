@@ -95,17 +95,29 @@ impl Batch {
         splice(&self.body, &edits)
     }
 
+    /// The request for input `i` alone, as a caller would write it who has but this one: no list around it, the model as asked.
+    pub fn alone(&self, i: usize) -> Bytes {
+        let mut input = Vec::new();
+        self.write(i, &mut input);
+        splice(&self.body, &[(&self.input_span, &input[..])])
+    }
+
+    fn write(&self, i: usize, out: &mut Vec<u8>) {
+        let input = &self.inputs[i];
+        if input.tokens {
+            out.extend_from_slice(input.text.as_bytes());
+        } else {
+            write_str(&input.text, out);
+        }
+    }
+
     fn list(&self, wanted: &[usize]) -> Vec<u8> {
         let mut out = b"[".to_vec();
-        for (at, input) in wanted.iter().map(|i| &self.inputs[*i]).enumerate() {
+        for (at, i) in wanted.iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }
-            if input.tokens {
-                out.extend_from_slice(input.text.as_bytes());
-            } else {
-                write_str(&input.text, &mut out);
-            }
+            self.write(*i, &mut out);
         }
         out.push(b']');
         out
