@@ -69,8 +69,8 @@ fn no_file_and_no_variable_give_the_defaults_of_the_documentation() {
          provider.0.inject_usage=true provider.0.kind=openai provider.0.name=openai provider.0.pool_idle_ms=50000 provider.0.total_timeout_ms=1800000 \
          semantic.backend=memory semantic.encoder=embedded semantic.judge= semantic.max_entries=100000 \
          semantic.max_false_share=0.01 semantic.mode=on semantic.model_dir=model semantic.question_log=off semantic.question_log_max_age_s=604800 \
-         semantic.question_log_max_bytes=16777216 semantic.question_log_share=0.01 semantic.rescore_deadline_ms=50 semantic.sample_share=0.02 semantic.similarity_min=0.97 server.body_rate_min=1024 server.body_timeout_ms=30000 server.head_timeout_ms=10000 server.idle_timeout_ms=75000 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
-         server.max_connections=10000 server.max_inflight=0 server.max_lag_ms=50 server.max_response_bytes=67108864 server.reload_watch=true server.shutdown_grace_s=30 server.slow_reader_ms=10000 server.stream_buffer_bytes=8388608 server.trusted_proxies= server.write_stall_ms=60000 store.url=sqlite://signet.db";
+         semantic.question_log_max_bytes=16777216 semantic.question_log_share=0.01 semantic.rescore_deadline_ms=50 semantic.sample_share=0.02 semantic.similarity_min=0.97 server.body_rate_min=1024 server.body_timeout_ms=30000 server.head_timeout_ms=10000 server.heartbeat_ms=15000 server.idle_timeout_ms=75000 server.listen=127.0.0.1:8080 server.lock_wait_s=30 server.max_body_bytes=33554432 \
+         server.max_connections=10000 server.max_inflight=0 server.max_lag_ms=50 server.max_response_bytes=67108864 server.max_stream_bytes=268435456 server.reload_watch=true server.shutdown_grace_s=30 server.slow_reader_ms=10000 server.stream_buffer_bytes=8388608 server.trusted_proxies= server.write_stall_ms=60000 store.url=sqlite://signet.db";
     let effective: Vec<String> = config.effective().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(effective.join(" "), expected);
 }

@@ -11,6 +11,8 @@ pub(crate) fn server(mut section: Section<'_>) -> Server {
         trusted_proxies: section.parsed_list("trusted_proxies", "a list of blocks, such as 10.0.0.0/8"),
         max_body_bytes: size(&mut section, "max_body_bytes", 33_554_432, 1..=GIB),
         max_response_bytes: size(&mut section, "max_response_bytes", 67_108_864, 1..=GIB),
+        max_stream_bytes: size(&mut section, "max_stream_bytes", 268_435_456, 1..=64 * GIB),
+        heartbeat: Duration::from_millis(section.number("heartbeat_ms", 15_000, 0..=3_600_000)),
         stream_buffer_bytes: size(&mut section, "stream_buffer_bytes", 8_388_608, 4096..=GIB),
         slow_reader: Duration::from_millis(section.number("slow_reader_ms", 10_000, 1..=3_600_000)),
         max_connections: size(&mut section, "max_connections", 10_000, 1..=1_000_000),

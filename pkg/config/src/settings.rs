@@ -77,6 +77,10 @@ pub struct Server {
     pub max_body_bytes: usize,
     /// Longest answer that is buffered for a header receipt.
     pub max_response_bytes: usize,
+    /// Longest stream that is passed on, in bytes.
+    pub max_stream_bytes: usize,
+    /// After so long without an event a stream's caller is sent a sign of life; zero: never.
+    pub heartbeat: Duration,
     /// Most of a stream that is kept for callers who share it, in bytes.
     pub stream_buffer_bytes: usize,
     /// How long a caller that reads slowly may hold up those who share its stream.

@@ -29,11 +29,27 @@ impl Failure<'_> {
 
     /// The same as an event, for a stream whose status is already gone. Nothing may follow it.
     pub fn event(&self, api: Api) -> Bytes {
-        if api.is_anthropic() {
-            [b"event: error\ndata: ", &self.anthropic()[..], b"\n\n"].concat().into()
-        } else {
-            self.openai().to_event()
+        match api {
+            Api::Messages | Api::CountTokens => {
+                [b"event: error\ndata: ", &self.anthropic()[..], b"\n\n"].concat().into()
+            }
+            Api::Responses => [b"event: error\ndata: ", &self.response_error()[..], b"\n\n"].concat().into(),
+            _ => self.openai().to_event(),
         }
+    }
+
+    /// The flat `error` event of OpenAI's responses (API reference, "Streaming events"). Its number is the first: whoever
+    /// sends it knows of no other.
+    fn response_error(&self) -> Vec<u8> {
+        let text = |text: Option<&str>| text.map_or_else(|| b"null".to_vec(), quoted);
+        let mut out = b"{\"type\":\"error\",\"code\":".to_vec();
+        out.extend_from_slice(&text(self.code));
+        out.extend_from_slice(b",\"message\":");
+        out.extend_from_slice(&quoted(self.message));
+        out.extend_from_slice(b",\"param\":");
+        out.extend_from_slice(&text(self.param));
+        out.extend_from_slice(b",\"sequence_number\":0}");
+        out
     }
 
     fn openai(&self) -> ErrorBody<'_> {
@@ -88,7 +104,9 @@ mod tests {
     fn openai_callers_read_type_param_and_code() {
         let body = r#"{"error":{"message":"There is no \"m\".","type":"invalid_request_error","param":"model","code":"model_not_found"}}"#;
         assert_eq!(FAILURE.body(Api::Chat), body);
-        assert_eq!(FAILURE.event(Api::Responses), format!("data: {body}\n\n"));
+        assert_eq!(FAILURE.event(Api::Completions), format!("data: {body}\n\n"));
+        let flat = r#"{"type":"error","code":"model_not_found","message":"There is no \"m\".","param":"model","sequence_number":0}"#;
+        assert_eq!(FAILURE.event(Api::Responses), format!("event: error\ndata: {flat}\n\n"));
     }
 
     #[test]

@@ -17,11 +17,20 @@ use std::time::Instant;
 /// Longest event that is passed on.
 const EVENT_MAX: usize = 16 << 20;
 
+/// How much of an answer is taken, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SizeLimits {
+    /// Of one that is held whole.
+    pub(crate) whole: usize,
+    /// Of a stream.
+    pub(crate) stream: u64,
+}
+
 /// One call to the providers of a route.
 pub(crate) struct ProviderFeed {
     call: Arc<Call>,
     form: Form,
-    max_bytes: usize,
+    limits: SizeLimits,
     started: Instant,
     phase: Phase,
 }
@@ -40,17 +49,19 @@ struct Streaming {
     head: Arc<StreamHead>,
     body: UpstreamBody,
     fold: Fold,
+    /// How much more may come.
+    room: u64,
 }
 
 impl ProviderFeed {
     /// A call for an answer in `form` that is still to be made, behind the participant's OPEN as far as the mode promises.
-    pub(crate) fn new(recorder: Arc<Recorder>, fleet: Arc<Fleet>, call: Arc<Call>, max_bytes: usize) -> Self {
+    pub(crate) fn new(recorder: Arc<Recorder>, fleet: Arc<Fleet>, call: Arc<Call>, limits: SizeLimits) -> Self {
         let (form, ask) = (call.form, call.clone());
         let calling = async move {
             recorder.opened().await.ok()?;
             Some(fleet.send(&ask.route, &ask.ask, &ask.bodies).await)
         };
-        Self { call, form, max_bytes, started: Instant::now(), phase: Phase::Calling(calling.boxed()) }
+        Self { call, form, limits, started: Instant::now(), phase: Phase::Calling(calling.boxed()) }
     }
 
     /// The head is here: a stream, if that was asked for and is what comes.
@@ -61,7 +72,7 @@ impl ProviderFeed {
         let form = if sent.api == self.form.api { self.form } else { Form { api: sent.api, parts: 1 } };
         let Some(fold) = streams.then(|| Fold::new(form, EVENT_MAX)).flatten() else {
             let asked_stream = self.call.streams;
-            let collected = landing::collect(sent, provider, (self.started, self.max_bytes), form);
+            let collected = landing::collect(sent, provider, (self.started, self.limits.whole), form);
             let landed = async move { Landed { sent_body, asked_stream, ..collected.await } };
             self.phase = Phase::Gathering(landed.boxed());
             return None;
@@ -75,7 +86,12 @@ impl ProviderFeed {
             ttfb: sent.reply.timings.ttfb,
             sent_body,
         });
-        self.phase = Phase::Streaming(Box::new(Streaming { head: head.clone(), body: sent.reply.body, fold }));
+        self.phase = Phase::Streaming(Box::new(Streaming {
+            head: head.clone(),
+            body: sent.reply.body,
+            fold,
+            room: self.limits.stream,
+        }));
         Some(Fed::Head(head))
     }
 
@@ -140,7 +156,15 @@ impl Streaming {
                 Err(too_long) => return Poll::Ready(Err(broken(&too_long.to_string()))),
             }
             match ready!(self.body.poll_next(cx)) {
-                Some(Ok(piece)) => self.fold.push(piece),
+                Some(Ok(piece)) => match self.room.checked_sub(piece.len() as u64) {
+                    Some(room) => {
+                        self.room = room;
+                        self.fold.push(piece);
+                    }
+                    None => {
+                        return Poll::Ready(Err(broken("The provider's answer is longer than the gateway passes on.")));
+                    }
+                },
                 Some(Err(error)) => return Poll::Ready(Err(self.cut(&error))),
                 // It ended by the rules of its protocol.
                 None => match self.fold.finish() {

@@ -17,6 +17,7 @@ mod feed;
 mod fill;
 mod flight;
 mod head;
+mod heartbeat;
 mod in_band;
 mod judge;
 mod keyring;

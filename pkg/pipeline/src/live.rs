@@ -10,6 +10,7 @@ use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::Fault;
 use crate::fill::Filling;
 use crate::flight::{Left, Seat, Step, Want};
+use crate::heartbeat::Heartbeat;
 use crate::in_band::InBand;
 use crate::landing::{Answered, Closing, Landed, Streamed, usage_facts};
 use crate::pipeline::Pipeline;
@@ -97,6 +98,7 @@ pub struct Live {
     /// The provider's body behind its last event.
     rest: Option<UpstreamBody>,
     stage: Stage,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl fmt::Debug for Live {
@@ -107,6 +109,8 @@ impl fmt::Debug for Live {
 
 impl Live {
     pub(crate) fn new(exchange: Exchange, seat: Seat, course: Course) -> Self {
+        let every = course.pipeline.parts.settings.heartbeat;
+        let heartbeat = (!every.is_zero()).then(|| Heartbeat::new(every));
         let commitment = exchange.opening().commitment_key("response").hasher();
         Self {
             held: exchange.kept.as_ref().map(Kept::held),
@@ -122,6 +126,7 @@ impl Live {
             attested: None,
             rest: None,
             stage: Stage::Flowing(seat),
+            heartbeat,
         }
     }
 
@@ -393,6 +398,19 @@ impl Live {
         Poll::Ready(())
     }
 
+    /// A sign of life. Like a receipt within the stream it is no part of the answer: the record does not commit to it, the
+    /// digest of what was sent does.
+    fn beat(&mut self) -> Bytes {
+        let bytes: &'static [u8] = match self.course.api {
+            Api::Messages => b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
+            _ => b": ping\n\n",
+        };
+        if let Some(digest) = self.digest.as_mut() {
+            digest.update(bytes);
+        }
+        Bytes::from_static(bytes)
+    }
+
     /// Waits shortly for the provider's own end; whatever else it sends is behind the end of the answer.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Stage::Lingering(limit) = &mut self.stage else { return Poll::Ready(()) };
@@ -430,13 +448,23 @@ impl Body for Live {
         let live = self.get_mut();
         loop {
             if let Some(bytes) = live.out.pop_front() {
+                if let Some(heartbeat) = live.heartbeat.as_mut() {
+                    heartbeat.heard();
+                }
                 if let Some(digest) = live.digest.as_mut() {
                     digest.update(&bytes);
                 }
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             match &live.stage {
-                Stage::Flowing(_) => ready!(live.poll_flight(cx)),
+                Stage::Flowing(_) => {
+                    if live.poll_flight(cx).is_pending() {
+                        // What goes out are whole events, so this stands between two.
+                        let beat = live.heartbeat.as_mut().map_or(Poll::Pending, |heartbeat| heartbeat.poll(cx));
+                        ready!(beat);
+                        return Poll::Ready(Some(Ok(Frame::data(live.beat()))));
+                    }
+                }
                 Stage::Settling(..) => ready!(live.poll_settled(cx)),
                 Stage::Lingering(_) => ready!(live.poll_linger(cx)),
                 // A failing body makes the server drop what it has buffered, the head and the error event with it. Where

@@ -86,6 +86,10 @@ pub struct Settings {
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// Largest provider answer that is buffered, in bytes.
     pub max_response_bytes: usize,
+    /// Longest stream that is passed on, in bytes.
+    pub max_stream_bytes: u64,
+    /// After so long without an event a stream's caller is sent a sign of life; zero: never.
+    pub heartbeat: Duration,
     /// How far participants of a stream may be apart.
     pub pace: Pace,
     /// How long a participant of a flight waits at most.

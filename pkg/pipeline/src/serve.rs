@@ -5,7 +5,7 @@ use crate::control::{Controls, Fetch};
 use crate::deadline::deadline;
 use crate::exchange::{Exchange, operations};
 use crate::fault::Fault;
-use crate::feed::ProviderFeed;
+use crate::feed::{ProviderFeed, SizeLimits};
 use crate::fill::Filling;
 use crate::flight::{Feed, Seat, Step as Event, Want};
 use crate::head::{BodyFault, Head};
@@ -269,8 +269,9 @@ impl Pipeline {
         let mut depart = || {
             self.open(exchange)?;
             let (recorder, fleet) = (self.parts.recorder.clone(), self.parts.fleet.clone());
-            let max_bytes = self.parts.settings.max_response_bytes;
-            Ok(Box::new(ProviderFeed::new(recorder, fleet, call.clone(), max_bytes)) as Box<dyn Feed>)
+            let (whole, stream) = (self.parts.settings.max_response_bytes, self.parts.settings.max_stream_bytes);
+            let limits = SizeLimits { whole, stream };
+            Ok(Box::new(ProviderFeed::new(recorder, fleet, call.clone(), limits)) as Box<dyn Feed>)
         };
         if shares {
             self.flights.join((plan.key, self.leaves_usage_to(plan)), reads, depart)

@@ -395,6 +395,8 @@ pub(crate) fn settings(config: &Config) -> Settings {
         },
         trusted_proxies: config.server.trusted_proxies.clone(),
         max_response_bytes: config.server.max_response_bytes,
+        max_stream_bytes: config.server.max_stream_bytes as u64,
+        heartbeat: config.server.heartbeat,
         pace: Pace {
             buffer_bytes: config.server.stream_buffer_bytes,
             total_bytes: STREAMS_BYTES,

@@ -212,3 +212,46 @@ fn an_encoding_that_nobody_asked_for_is_taken_off_and_never_passed_on() {
     }
     assert!(mock.requests().iter().all(|seen| seen.header("accept-encoding").is_none_or(|value| value == "identity")));
 }
+
+#[test]
+fn a_silent_stream_shows_signs_of_life_between_events_only_and_its_record_leaves_them_out() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("server.heartbeat_ms", "20").start();
+    for (path, request, sign) in [
+        (crate::gateway::CHAT, streamed(PROMPT), ": ping\n\n"),
+        (
+            "/v1/messages",
+            with(streamed(PROMPT), json!({"max_tokens": 9})),
+            "event: ping\ndata: {\"type\": \"ping\"}\n\n",
+        ),
+    ] {
+        mock.script([Behaviour::fault(Fault::HalfEventAfter(2))]);
+        let mut conn = crate::client::Conn::open(gateway.addr);
+        conn.send("POST", path, &[("Content-Type", "application/json")], request.to_string().as_bytes());
+        let head = conn.head().expect("a head");
+        assert_eq!(head.status, 200);
+        let (mut text, mut signs) = (String::new(), 0);
+        while signs < 3 {
+            let piece = String::from_utf8(conn.chunk().expect("a chunk").expect("not the end")).expect("text");
+            assert!(text.is_empty() || text.ends_with("\n\n"), "a sign stands in an event: {text}");
+            signs += usize::from(piece == sign);
+            text.push_str(&piece);
+        }
+    }
+}
+
+#[test]
+fn a_stream_over_its_limit_of_bytes_ends_with_an_error_event_and_is_not_kept() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("server.max_stream_bytes", "600").start();
+    for _ in 0..2 {
+        let answer = gateway.chat(&streamed(PROMPT), &[]);
+        answer.is(200, "MISS");
+        let text = answer.text();
+        assert!(!answer.ended_well && text.contains("data: {\"error\":") && !text.contains("[DONE]"), "{text}");
+        assert!(text.len() < 1000, "{text}");
+        let record = gateway.record(&answer.id())["predicate"].take();
+        assert_eq!(record["response"]["outcome"], "upstream_error");
+    }
+    assert_eq!(mock.counts().requests, 2);
+}

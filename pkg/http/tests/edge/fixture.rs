@@ -242,6 +242,8 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             auth: AuthMode::Open,
             trusted_proxies: Vec::new(),
             max_response_bytes: 1 << 20,
+            max_stream_bytes: 1 << 20,
+            heartbeat: Duration::ZERO,
             pace: Pace { buffer_bytes: 1 << 20, total_bytes: 1 << 20, slow_after: hour },
             wait_max: hour,
             usage_unasked: Arc::default(),
