@@ -52,6 +52,7 @@ STEPS = (
     ("stream", steps_cache.stream, False),
     ("tool call", steps_cache.tool_call, False),
     ("embeddings", steps_cache.embeddings, False),
+    ("other endpoints", steps_cache.other_endpoints, False),
     ("refusals", steps_errors.refusals, False),
     ("provider errors", steps_errors.provider_errors, False),
     ("provider outage", steps_errors.provider_outage, False),

@@ -145,7 +145,9 @@ impl ExactStore for RedisExactStore {
         if found.len() != keys.len() {
             return Err(StoreFault::Corrupt(format!("{} values for {} keys", found.len(), keys.len())));
         }
-        found.iter().for_each(|value| self.counters.looked_up(value.is_some()));
+        for value in &found {
+            self.counters.looked_up(value.is_some());
+        }
         Ok(found)
     }
 
