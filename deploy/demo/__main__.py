@@ -95,6 +95,11 @@ class Demo:
         """How many requests have reached the provider."""
         return wire.exchange(self.stack.mock, "GET", "/_mock/counts").json()["requests"]
 
+    def seen(self):
+        """The bodies of the requests that have reached the provider."""
+        return [json.loads(request["body"]) for request in wire.exchange(self.stack.mock, "GET", "/_mock/requests").json()
+                if request["body"]]
+
     def script(self, when, **behaviour):
         """What the mock does with the next request whose prompt contains `when`. Not asked for by header: what a caller sends
         on to the provider is part of the cache key."""
