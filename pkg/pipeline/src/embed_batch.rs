@@ -57,7 +57,7 @@ impl Sorted {
         let mut models = known.iter().flatten().map(|known| known.answer.model());
         let first = models.next();
         if models.any(|model| Some(model) != first) {
-            known.iter_mut().for_each(|known| *known = None);
+            known.fill_with(|| None);
         }
         let wanted = (0..batch.len()).filter(|i| batch.first(*i) == *i && known[*i].is_none()).collect();
         Self { known, wanted }

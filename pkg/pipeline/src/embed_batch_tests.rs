@@ -20,7 +20,7 @@ fn vector(input: u8) -> String {
 /// What a provider would answer.
 fn answer(model: &str, inputs: &[u8]) -> Embeddings {
     let vectors: Vec<String> = inputs.iter().map(|input| vector(*input)).collect();
-    let vectors: Vec<&[u8]> = vectors.iter().map(|vector| vector.as_bytes()).collect();
+    let vectors: Vec<&[u8]> = vectors.iter().map(String::as_bytes).collect();
     Embeddings::join(model, &vectors, None)
 }
 
@@ -73,7 +73,7 @@ proptest! {
         let fresh = answer("e-1", &wanted);
         let got = sorted.vectors(&batch, Some(&fresh)).expect("one model");
         let expected: Vec<String> = inputs.iter().map(|input| vector(*input)).collect();
-        prop_assert_eq!(got, expected.iter().map(|vector| vector.as_bytes()).collect::<Vec<_>>());
+        prop_assert_eq!(got, expected.iter().map(String::as_bytes).collect::<Vec<_>>());
     }
 }
 
