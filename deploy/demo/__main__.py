@@ -52,6 +52,7 @@ STEPS = (
     ("stream", steps_cache.stream, False),
     ("tool call", steps_cache.tool_call, False),
     ("embeddings", steps_cache.embeddings, False),
+    ("other endpoints", steps_cache.other_endpoints, False),
     ("refusals", steps_errors.refusals, False),
     ("provider errors", steps_errors.provider_errors, False),
     ("provider outage", steps_errors.provider_outage, False),
@@ -93,6 +94,11 @@ class Demo:
     def calls(self):
         """How many requests have reached the provider."""
         return wire.exchange(self.stack.mock, "GET", "/_mock/counts").json()["requests"]
+
+    def seen(self):
+        """The bodies of the requests that have reached the provider."""
+        return [json.loads(request["body"]) for request in wire.exchange(self.stack.mock, "GET", "/_mock/requests").json()
+                if request["body"]]
 
     def script(self, when, **behaviour):
         """What the mock does with the next request whose prompt contains `when`. Not asked for by header: what a caller sends

@@ -235,8 +235,35 @@ def embeddings(demo):
         hit = answered(demo.alice.post("/v1/embeddings", value), cache="EXACT", x_cache_source=first.get("lineage-id"))
     same("vectors", hit.json()["data"], first.json()["data"])
     with demo.upstream_calls(1):
-        answered(demo.alice.post("/v1/embeddings", {**value, "input": ["the sea", "the shoreline"]}), cache="MISS")
+        answered(demo.alice.post("/v1/embeddings", {**value, "input": ["the sea", "the shoreline"]}), cache="MISS",
+                 cache_status="signet; fwd=partial; stored")
+    same("inputs that went upstream", demo.seen()[-1]["input"], ["the shoreline"])
     return "MISS, EXACT with equal vectors, MISS for other text"
+
+
+def other_endpoints(demo):
+    """Each API misses once and hits once; of a batch of five with three known, the provider sees two."""
+    text = "What is a fjord mouth?"
+    asks = (("/v1/messages", {"model": MODEL, "max_tokens": 64, "messages": [{"role": "user", "content": text}]}),
+            ("/v1/responses", {"model": MODEL, "input": "What is a skerry guard?", "store": False}),
+            ("/v1/completions", {"model": MODEL, "prompt": "A lagoon is", "max_tokens": 64}))
+    for path, value in asks:
+        with demo.upstream_calls(1):
+            answered(demo.alice.post(path, value), cache="MISS")
+        with demo.upstream_calls(0):
+            answered(demo.alice.post(path, value), cache="EXACT")
+    batch = {"model": "text-embedding-3-small", "input": ["inlet", "sound", "strait"]}
+    with demo.upstream_calls(1):
+        answered(demo.alice.post("/v1/embeddings", batch), cache="MISS")
+    with demo.upstream_calls(1):
+        wider = {**batch, "input": ["bay", "inlet", "sound", "cape", "strait"]}
+        part = answered(demo.alice.post("/v1/embeddings", wider), cache="MISS",
+                        cache_status="signet; fwd=partial; stored").json()
+    same("inputs that went upstream", demo.seen()[-1]["input"], ["bay", "cape"])
+    same("places of the vectors", [vector["index"] for vector in part["data"]], [0, 1, 2, 3, 4])
+    with demo.upstream_calls(0):
+        answered(demo.alice.post("/v1/embeddings", wider), cache="EXACT")
+    return "messages, responses, completions: MISS, EXACT; a batch of 5 with 3 known: the provider saw 2"
 
 
 def second_replica(demo):

@@ -14,6 +14,7 @@ use crate::landing::{self, Answered, Landed, Whole};
 use crate::pipeline::Pipeline;
 use crate::reply::{self, Hit, Reply, ReplyBody, names};
 use crate::serve::{Arrival, Plan, too_late};
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use signet_cache::{Ask, CacheKey, Entry, Miss, Partition, Source};
@@ -118,7 +119,7 @@ impl Pipeline {
         }
         let filling = self.filling(exchange, &plan, Miss::default());
         let received = plan.asked.body().clone();
-        let part = part(&plan, &asked.batch.asking(&sorted.wanted, None))?;
+        let part = self.part(exchange, head, &plan, &asked.batch.asking(&sorted.wanted, None))?;
         let call = Arc::new(self.ready(exchange, (head, auth.clone()), &part, &received)?);
         let (started, shares) = (Instant::now(), plan.controls.fetch == Fetch::IfNeeded);
         let seat = self.board(exchange, &part, &call, shares)?;
@@ -140,6 +141,17 @@ impl Pipeline {
         drop(seat);
         let call = self.ready(exchange, (head, auth), &plan, &received)?;
         Box::pin(self.fetch(exchange, head, &plan, call, None)).await
+    }
+
+    /// The plan of the request for the wanted inputs. Its key is that of its flight: whoever lacks the same inputs waits for
+    /// the same call.
+    fn part(&self, exchange: &Exchange, head: &Head, plan: &Plan, body: &Bytes) -> Result<Plan, Fault> {
+        let request = Arc::new(Request::parse(plan.request.api(), body)?);
+        let whose = (exchange.keys().tenant, plan.controls.namespace.as_str());
+        let (partition, key) = self.placed(head, whose, &plan.route, &request);
+        let (route, controls) = (plan.route.clone(), plan.controls.clone());
+        let (rules, deadline) = (plan.rules, plan.deadline);
+        Ok(Plan { asked: request.clone(), request, route, controls, rules, partition, key, deadline })
     }
 
     /// Asks the caches for each input.
@@ -307,22 +319,6 @@ struct Joined<'a> {
     fresh: &'a Embeddings,
     vectors: &'a [&'a [u8]],
     filling: Option<&'a Filling>,
-}
-
-/// The plan of the request for the wanted inputs; its key is the one of its flight.
-fn part(plan: &Plan, body: &bytes::Bytes) -> Result<Plan, Fault> {
-    let request = Arc::new(Request::parse(plan.request.api(), body)?);
-    let key = CacheKey::derive(&plan.partition, request.shape());
-    Ok(Plan {
-        asked: request.clone(),
-        request,
-        route: plan.route.clone(),
-        controls: plan.controls.clone(),
-        rules: plan.rules,
-        partition: plan.partition,
-        key,
-        deadline: plan.deadline,
-    })
 }
 
 /// A stored answer that is one vector and says nothing else.

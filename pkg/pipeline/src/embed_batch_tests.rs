@@ -2,7 +2,6 @@ use super::*;
 use crate::serve::place;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use proptest::prelude::*;
 use signet_cache::Origin;
 use signet_types::{EntryId, LineageId, LogId, TenantId};

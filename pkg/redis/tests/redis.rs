@@ -266,3 +266,15 @@ fn the_connection_outlives_the_runtime_that_opened_it() {
     let store = runtime().block_on(shared());
     assert_eq!(runtime().block_on(store.get(&key())).expect("an answer"), None);
 }
+
+#[tokio::test]
+async fn many_values_come_at_once_in_the_order_of_their_keys() {
+    let store = shared().await;
+    let keys = [key(), key(), key()];
+    for (at, value) in [(0, "first"), (2, "third")] {
+        store.put(&keys[at], Bytes::from_static(value.as_bytes()), HOUR).await.expect("stored");
+    }
+    let found = store.get_many(&keys).await.expect("found");
+    assert_eq!(found, [Some(Bytes::from_static(b"first")), None, Some(Bytes::from_static(b"third"))]);
+    assert!(store.get_many(&[]).await.expect("nothing").is_empty());
+}

@@ -15,6 +15,7 @@ mod connections;
 mod crash;
 mod dialects;
 mod drill;
+mod embed_batch;
 mod erase;
 mod flights;
 mod gaps;

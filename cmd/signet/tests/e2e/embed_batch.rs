@@ -1,0 +1,103 @@
+//! A batch of embeddings costs what is new in it.
+
+use crate::client::Answer;
+use crate::gateway::{EMBEDDINGS, Gateway, Setup, eventually, mock};
+use crate::keeper::Keeper;
+use crate::stack::Redis;
+use serde_json::{Value, json};
+use signet_mock::{Behaviour, MockUpstream};
+use tempfile::TempDir;
+
+fn embed(gateway: &Gateway, input: &Value, headers: &[(&str, &str)]) -> Answer {
+    gateway.post(EMBEDDINGS, headers, json!({"model": "e", "input": input}).to_string().as_bytes())
+}
+
+/// The inputs of the last request that the provider saw.
+fn asked(mock: &MockUpstream) -> Value {
+    let seen = mock.requests();
+    let last = seen.last().expect("a request");
+    serde_json::from_slice::<Value>(&last.body).expect("JSON")["input"].take()
+}
+
+fn vectors(answer: &Answer) -> Vec<Value> {
+    let data = answer.json()["data"].take();
+    let data = data.as_array().expect("a list");
+    assert!(data.iter().enumerate().all(|(i, vector)| vector["index"] == i), "{data:?}");
+    data.iter().map(|vector| vector["embedding"].clone()).collect()
+}
+
+#[test]
+fn of_a_batch_of_which_three_are_known_the_provider_sees_the_other_two_in_their_order() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let gateway = Setup::on(&mock).within(data.path()).start();
+    let alone = embed(&gateway, &json!("b"), &[]);
+    let two = embed(&gateway, &json!(["d", "e"]), &[]);
+    two.is(200, "MISS");
+    assert_eq!(two.need("cache-status"), "signet; fwd=miss; stored");
+    let part = embed(&gateway, &json!(["a", "b", "c", "d", "e"]), &[]);
+    part.is(200, "MISS");
+    assert_eq!(part.need("cache-status"), "signet; fwd=partial; stored");
+    assert_eq!(asked(&mock), json!(["a", "c"]));
+    let record = gateway.record(&part.id())["predicate"].take();
+    let parents: Vec<&Value> = record["parents"].as_array().expect("parents").iter().map(|edge| &edge["id"]).collect();
+    assert_eq!(parents, [&json!(alone.id()), &json!(two.id())]);
+    let usage = part.json()["usage"].take();
+    assert_eq!((&record["usage"]["in"], &record["usage"]["billed"]), (&usage["prompt_tokens"], &json!(true)));
+    let whole = embed(&gateway, &json!(["a", "b", "c", "d", "e"]), &[("Cache-Control", "no-store")]);
+    whole.is(200, "BYPASS");
+    assert_eq!(vectors(&part), vectors(&whole));
+    assert!(usage["prompt_tokens"].as_u64() < whole.json()["usage"]["prompt_tokens"].as_u64());
+    let calls = mock.counts().requests;
+    let hit = embed(&gateway, &json!(["e", "a", "e"]), &[("Cache-Control", "only-if-cached")]);
+    hit.is(200, "EXACT");
+    assert_eq!(hit.json()["usage"], json!({"prompt_tokens": 0, "total_tokens": 0}));
+    let known = vectors(&whole);
+    assert_eq!(vectors(&hit), [known[4].clone(), known[0].clone(), known[4].clone()]);
+    embed(&gateway, &json!("c"), &[]).is(200, "EXACT");
+    assert_eq!(embed(&gateway, &json!(["a", "z"]), &[("Cache-Control", "only-if-cached")]).status, 504);
+    assert_eq!(mock.counts().requests, calls);
+    drop(gateway.stop());
+    let (code, said) = Keeper::of(data.path()).verify(&["--data", data.path().to_str().expect("a name")]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn an_input_that_comes_twice_is_asked_for_once_and_a_failure_is_the_callers_to_see() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let twice = embed(&gateway, &json!(["x", "y", "x"]), &[]);
+    twice.is(200, "MISS");
+    assert_eq!(asked(&mock), json!(["x", "y"]));
+    let vectors = vectors(&twice);
+    assert_eq!(vectors[0], vectors[2]);
+    assert_ne!(vectors[0], vectors[1]);
+    mock.script([Behaviour::status(400)]);
+    assert_eq!(embed(&gateway, &json!(["x", "w"]), &[]).status, 400);
+    embed(&gateway, &json!(["x", "w"]), &[("Cache-Control", "no-cache")]).is(200, "REFRESH");
+    assert_eq!(asked(&mock), json!(["x", "w"]));
+    embed(&gateway, &json!(["x", "w"]), &[("X-Cache-Namespace", "other")]).is(200, "MISS");
+    assert_eq!(asked(&mock), json!(["x", "w"]), "nothing is known in another namespace");
+}
+
+#[test]
+fn what_one_replica_embedded_another_finds_in_redis() {
+    let mock = mock();
+    let redis = Redis::start();
+    let setup = Setup::on(&mock).set("redis.url", &redis.url()).set("cache.persist", "false");
+    let folder = TempDir::new().expect("a folder");
+    let setup = setup.within(folder.path());
+    let one = setup.start();
+    let input = json!(["a", "c", "e"]);
+    eventually("the entries in Redis", || {
+        embed(&one, &input, &[("Cache-Control", "no-cache")]).is(200, "REFRESH");
+        (redis.keys() == 3).then_some(())
+    });
+    drop(one.stop());
+    let other = setup.start();
+    eventually("hits from Redis", || {
+        (embed(&other, &input, &[("Cache-Control", "only-if-cached")]).status == 200).then_some(())
+    });
+    let part = embed(&other, &json!(["a", "b", "c", "d", "e"]), &[]);
+    part.is(200, "MISS");
+    assert_eq!(asked(&mock), json!(["b", "d"]));
+}
