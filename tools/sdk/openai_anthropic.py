@@ -53,11 +53,9 @@ def must_fail(turn, kind, work):
 
 
 def must_time_out(turn, library, work):
-    """The SDK tells how long it waits (x-stainless-read-timeout), so the gateway may say first that it was too long. The
-    provider's call is at its end then, and the same question is not answered by it."""
+    """It is the SDK that gives up, and the provider's call is at its end then: the same question is not answered by it."""
     before = ask_mock("GET", "/_mock/counts")["cancelled"]
-    error = must_fail(turn, (library.APITimeoutError, library.InternalServerError), work)
-    turn.expect(isinstance(error, library.APITimeoutError) or error.status_code == 504, error)
+    must_fail(turn, library.APITimeoutError, work)
     turn.expect(cancelled_soon(before), "the provider's call goes on")
 
 
@@ -249,6 +247,21 @@ def error(turn):
     return ask().choices[0].message.content
 
 
+def fails_once(turn, status, kind, ask):
+    turn.script(status=status)
+    if not turn.is_hit:
+        turn.expect(must_fail(turn, kind, ask).status_code == status, status)
+    return ask()
+
+
+for status, kind in ((429, openai.RateLimitError), (500, openai.InternalServerError)):
+    for model, way, note in ((OPENAI, "chat", ""), (ANTHROPIC, "chat>messages", " on Claude")):
+        @cell("openai-python", way, f"error {status}{note}", model)
+        def own_error(turn, status=status, kind=kind):
+            ask = lambda: oai().chat.completions.create(model=turn.model, messages=user(turn))  # noqa: E731
+            return fails_once(turn, status, kind, ask).choices[0].message.content
+
+
 def stream_words(turn, **more):
     with oai().chat.completions.create(model=turn.model, messages=user(turn), stream=True, **more) as chunks:
         return "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
@@ -385,6 +398,15 @@ def messages_error(turn):
         failed = must_fail(turn, anthropic.BadRequestError, ask)
         turn.expect(failed.body["error"]["type"] == "invalid_request_error", failed)
     return ask().content[0].text
+
+
+for status, kind in ((429, anthropic.RateLimitError), (500, anthropic.InternalServerError),
+                     (529, getattr(anthropic, "OverloadedError", anthropic.InternalServerError))):
+    for model, way, note in ((ANTHROPIC, "messages", ""), (OPENAI, "messages>chat", " on GPT")):
+        @cell("anthropic-python", way, f"error {status}{note}", model)
+        def messages_own_error(turn, status=status, kind=kind):
+            ask = lambda: ant().messages.create(**message(turn))  # noqa: E731
+            return fails_once(turn, status, kind, ask).content[0].text
 
 
 def message_words(turn):
