@@ -400,8 +400,7 @@ def messages_error(turn):
     return ask().content[0].text
 
 
-for status, kind in ((429, anthropic.RateLimitError), (500, anthropic.InternalServerError),
-                     (529, getattr(anthropic, "OverloadedError", anthropic.InternalServerError))):
+for status, kind in ((429, anthropic.RateLimitError), (500, anthropic.InternalServerError), (529, anthropic.OverloadedError)):
     for model, way, note in ((ANTHROPIC, "messages", ""), (OPENAI, "messages>chat", " on GPT")):
         @cell("anthropic-python", way, f"error {status}{note}", model)
         def messages_own_error(turn, status=status, kind=kind):
