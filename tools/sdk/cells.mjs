@@ -116,18 +116,17 @@ cell('openai-js', 'completions', 'completions stream', GPT, async (turn) => {
   return said;
 });
 for (const [model, way, note] of [[GPT, 'responses', ''], [CLAUDE, 'responses>messages', ' on Claude']]) {
-  const more = model === GPT ? {} : { store: false };
   cell('openai-js', way, `responses${note}`, model, async (turn) =>
-    (await oai().responses.create({ model, input: turn.prompt, ...more })).output_text);
+    (await oai().responses.create({ model, input: turn.prompt })).output_text);
   cell('openai-js', way, `responses stream${note}`, model, async (turn) => {
     let said = '';
-    const stream = oai().responses.stream({ model, input: turn.prompt, ...more });
+    const stream = oai().responses.stream({ model, input: turn.prompt });
     for await (const event of stream) if (event.type === 'response.output_text.delta') said += event.delta;
     expect((await stream.finalResponse()).output_text === said, said);
     return said;
   });
   cell('openai-js', way, `responses tools${note}`, model, async (turn) => {
-    const answer = await oai().responses.create({ model, input: turn.prompt, tools: [flatFn], ...more });
+    const answer = await oai().responses.create({ model, input: turn.prompt, tools: [flatFn] });
     const called = answer.output.find((item) => item.type === 'function_call');
     expect(called.name === 'look_up', called);
     return called.arguments;
@@ -135,7 +134,7 @@ for (const [model, way, note] of [[GPT, 'responses', ''], [CLAUDE, 'responses>me
   cell('openai-js', way, `responses structured${note}`, model, async (turn) => {
     await turn.script({ text: CITY });
     const text = { format: zodTextFormat(City, 'city') };
-    const answer = await oai().responses.parse({ model, input: turn.prompt, text, ...more });
+    const answer = await oai().responses.parse({ model, input: turn.prompt, text });
     isCity(answer.output_parsed);
     return answer.output_text;
   });
@@ -264,6 +263,9 @@ for (const [note, way, name, make] of [
   ['', 'chat', GPT, (model) => openai.chat(model)],
   [' by responses', 'responses', GPT, (model) => openai(model)],
   [' by messages', 'messages', CLAUDE, (model) => anthropic(model)],
+  [' on Claude', 'chat>messages', CLAUDE, (model) => openai.chat(model)],
+  [' by responses on Claude', 'responses>messages', CLAUDE, (model) => openai(model)],
+  [' by messages on GPT', 'messages>chat', GPT, (model) => anthropic(model)],
 ]) {
   const ask = (turn, more) => ({ model: make(turn.model), prompt: turn.prompt, maxRetries: 0, ...more });
   cell('vercel-ai', way, `generateText${note}`, name, async (turn) => (await generateText(ask(turn))).text);
