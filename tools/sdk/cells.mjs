@@ -12,7 +12,6 @@ import { z } from 'zod';
 
 const { SDK_BASE: base, SDK_MOCK: mock, SDK_KEY: apiKey } = process.env;
 const direct = process.env.SDK_DIRECT === '1';
-const served = new Set(process.env.SDK_SERVED.split(' '));
 const GPT = 'gpt-4o-mini', CLAUDE = 'claude-haiku-4-5', EMBEDDING = 'text-embedding-3-small';
 const cells = [];
 let seen = [];
@@ -117,18 +116,17 @@ cell('openai-js', 'completions', 'completions stream', GPT, async (turn) => {
   return said;
 });
 for (const [model, way, note] of [[GPT, 'responses', ''], [CLAUDE, 'responses>messages', ' on Claude']]) {
-  const more = model === GPT ? {} : { store: false };
   cell('openai-js', way, `responses${note}`, model, async (turn) =>
-    (await oai().responses.create({ model, input: turn.prompt, ...more })).output_text);
+    (await oai().responses.create({ model, input: turn.prompt })).output_text);
   cell('openai-js', way, `responses stream${note}`, model, async (turn) => {
     let said = '';
-    const stream = oai().responses.stream({ model, input: turn.prompt, ...more });
+    const stream = oai().responses.stream({ model, input: turn.prompt });
     for await (const event of stream) if (event.type === 'response.output_text.delta') said += event.delta;
     expect((await stream.finalResponse()).output_text === said, said);
     return said;
   });
   cell('openai-js', way, `responses tools${note}`, model, async (turn) => {
-    const answer = await oai().responses.create({ model, input: turn.prompt, tools: [flatFn], ...more });
+    const answer = await oai().responses.create({ model, input: turn.prompt, tools: [flatFn] });
     const called = answer.output.find((item) => item.type === 'function_call');
     expect(called.name === 'look_up', called);
     return called.arguments;
@@ -136,7 +134,7 @@ for (const [model, way, note] of [[GPT, 'responses', ''], [CLAUDE, 'responses>me
   cell('openai-js', way, `responses structured${note}`, model, async (turn) => {
     await turn.script({ text: CITY });
     const text = { format: zodTextFormat(City, 'city') };
-    const answer = await oai().responses.parse({ model, input: turn.prompt, text, ...more });
+    const answer = await oai().responses.parse({ model, input: turn.prompt, text });
     isCity(answer.output_parsed);
     return answer.output_text;
   });
@@ -158,6 +156,15 @@ cell('openai-js', 'chat', 'error', GPT, async (turn) => {
   }
   return chatOnce(turn);
 });
+for (const [status, kind] of [[429, OpenAI.RateLimitError], [500, OpenAI.InternalServerError]]) {
+  for (const [model, way, note] of [[GPT, 'chat', ''], [CLAUDE, 'chat>messages', ' on Claude']]) {
+    cell('openai-js', way, `error ${status}${note}`, model, async (turn) => {
+      await turn.script({ status });
+      if (!turn.isHit) await mustFail(kind, () => chatOnce(turn));
+      return chatOnce(turn);
+    });
+  }
+}
 cell('openai-js', 'chat', 'error in a stream', GPT, async (turn) => {
   await turn.script({ fault: 'error-event=5' });
   if (!turn.isHit) await mustFail(OpenAI.APIError, () => chatWords(turn));
@@ -220,6 +227,16 @@ cell('anthropic-js', 'messages', 'retry', CLAUDE, async (turn) => {
   await turn.script({ status: 529, retry_after: '0' });
   return messageOnce(turn, { maxRetries: 2 });
 });
+for (const status of [429, 500, 529]) {
+  const kind = status === 429 ? Anthropic.RateLimitError : Anthropic.InternalServerError;
+  for (const [model, way, note] of [[CLAUDE, 'messages', ''], [GPT, 'messages>chat', ' on GPT']]) {
+    cell('anthropic-js', way, `error ${status}${note}`, model, async (turn) => {
+      await turn.script({ status });
+      if (!turn.isHit) await mustFail(kind, () => messageOnce(turn));
+      return messageOnce(turn);
+    });
+  }
+}
 cell('anthropic-js', 'messages', 'error in a stream', CLAUDE, async (turn) => {
   await turn.script({ fault: 'error-event=5' });
   if (!turn.isHit) await mustFail(Anthropic.AnthropicError, () => messageWords(turn));
@@ -246,6 +263,9 @@ for (const [note, way, name, make] of [
   ['', 'chat', GPT, (model) => openai.chat(model)],
   [' by responses', 'responses', GPT, (model) => openai(model)],
   [' by messages', 'messages', CLAUDE, (model) => anthropic(model)],
+  [' on Claude', 'chat>messages', CLAUDE, (model) => openai.chat(model)],
+  [' by responses on Claude', 'responses>messages', CLAUDE, (model) => openai(model)],
+  [' by messages on GPT', 'messages>chat', GPT, (model) => anthropic(model)],
 ]) {
   const ask = (turn, more) => ({ model: make(turn.model), prompt: turn.prompt, maxRetries: 0, ...more });
   cell('vercel-ai', way, `generateText${note}`, name, async (turn) => (await generateText(ask(turn))).text);
@@ -302,11 +322,6 @@ const version = (name) => JSON.parse(readFileSync(new URL(`node_modules/${name}/
 const packages = ['openai', '@anthropic-ai/sdk', 'ai', '@ai-sdk/openai', '@ai-sdk/anthropic'];
 print({ versions: { node: process.versions.node, ...Object.fromEntries(packages.map((name) => [name, version(name)])) } });
 for (const { sdk, apis, name, model, run } of cells) {
-  const missing = apis.filter((api) => !served.has(api));
-  if (missing.length > 0) {
-    print({ sdk, case: name, apis, not_run: missing });
-    continue;
-  }
   const asks = name.includes('tools') ? ' Please use the tool.' : '';
   const prompt = `${name} of ${sdk} ${randomBytes(4).toString('hex')}: why do tides come twice a day?${asks}`;
   const answers = [];

@@ -42,6 +42,9 @@ def words(message):
 KINDS = (
     ("langchain-openai", "chat", "", OPENAI, lambda turn: chat_openai(turn, use_responses_api=False)),
     ("langchain-openai", "responses", " by responses", OPENAI, lambda turn: chat_openai(turn, use_responses_api=True)),
+    ("langchain-openai", "chat>messages", " on Claude", ANTHROPIC, lambda turn: chat_openai(turn, use_responses_api=False)),
+    ("langchain-openai", "responses>messages", " by responses on Claude", ANTHROPIC,
+     lambda turn: chat_openai(turn, use_responses_api=True)),
     ("langchain-anthropic", "messages", "", ANTHROPIC, chat_anthropic),
     ("langchain-anthropic", "messages>chat", " on GPT", OPENAI, chat_anthropic),
 )

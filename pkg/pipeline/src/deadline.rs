@@ -14,9 +14,11 @@ use tokio::time::Instant;
 const OURS: &str = "x-signet-timeout-ms";
 const THEIRS: [&str; 2] = ["x-stainless-timeout", "x-stainless-read-timeout"];
 const LONGEST: Duration = Duration::from_hours(24);
-/// What is kept for our refusal to reach a caller who told us before it gives up; at most a tenth of its time. An SDK ends
-/// the wait by itself, with an error that its user expects of a timeout: it is not overtaken.
+/// What is kept for our refusal to reach a caller who told us before it gives up; at most a tenth of its time.
 const MARGIN: Duration = Duration::from_millis(50);
+/// An SDK ends the wait by itself, with the error that its user expects of a timeout, and the provider's call ends with
+/// it. Its clock starts when ours does; so much later it has hung up also on a busy machine, and no 504 overtakes it.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// When an answer must have begun; none where the caller does not say.
 ///
@@ -42,7 +44,7 @@ pub(crate) fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
     });
     let theirs = THEIRS.iter().filter_map(|name| {
         let patience = Duration::try_from_secs_f64(text(name)?.parse().ok()?).ok()?;
-        (!patience.is_zero()).then(|| patience.min(LONGEST))
+        (!patience.is_zero()).then(|| patience.min(LONGEST) + GRACE)
     });
     Ok(ours.transpose()?.into_iter().chain(theirs).min())
 }
@@ -58,16 +60,25 @@ mod tests {
     }
 
     #[test]
+    fn an_sdk_gives_up_before_it_is_told_to_and_who_asked_us_is_told_before() {
+        let waits = |header, text| of(&[(header, text)]).expect("readable").expect("it is said");
+        assert!(waits("x-signet-timeout-ms", "500") < 500);
+        for theirs in THEIRS {
+            assert!(waits(theirs, "0.5") >= 750, "{theirs}");
+        }
+    }
+
+    #[test]
     fn the_shortest_of_what_the_caller_says_counts() {
         for (headers, expected) in [
             (&[][..], None),
             (&[("x-signet-timeout-ms", "1500")], Some(1450)),
-            (&[("x-stainless-timeout", "600")], Some(600_000)),
-            (&[("x-stainless-read-timeout", "2.5")], Some(2500)),
+            (&[("x-stainless-timeout", "600")], Some(600_500)),
+            (&[("x-stainless-read-timeout", "2.5")], Some(3000)),
             (&[("x-stainless-read-timeout", "600.0"), ("x-signet-timeout-ms", "90")], Some(81)),
-            (&[("x-stainless-timeout", "3"), ("x-stainless-read-timeout", "2")], Some(2000)),
+            (&[("x-stainless-timeout", "3"), ("x-stainless-read-timeout", "2")], Some(2500)),
             (&[("x-stainless-timeout", "1e30")], None),
-            (&[("x-stainless-timeout", "9e9")], Some(86_400_000)),
+            (&[("x-stainless-timeout", "9e9")], Some(86_400_500)),
         ] {
             assert_eq!(of(headers).expect("readable"), expected, "{headers:?}");
         }

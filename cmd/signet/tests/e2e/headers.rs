@@ -69,6 +69,25 @@ fn in_passthrough_a_key_in_x_api_key_is_a_caller_and_is_said_where_the_provider_
 }
 
 #[test]
+fn in_passthrough_a_key_reaches_anthropic_in_its_own_header_and_a_token_as_a_bearer_however_the_sdk_sends_them() {
+    let mock = mock();
+    let gateway = Setup::passthrough(&mock).set("provider.0.kind", "anthropic").start();
+    let body = json!({"model": "m", "max_tokens": 64, "messages": [{"role": "user", "content": "What is an otter?"}]});
+    let sent = [
+        (("Authorization", "Bearer sk-ant-api03-new"), (Some("sk-ant-api03-new"), None)),
+        (("X-Api-Key", "sk-ant-api03-old"), (Some("sk-ant-api03-old"), None)),
+        (("Authorization", "Bearer sk-ant-oat01-x"), (None, Some("Bearer sk-ant-oat01-x"))),
+    ];
+    for (at, (credential, expected)) in sent.into_iter().enumerate() {
+        let ask = || gateway.post("/v1/messages", &[credential], body.to_string().as_bytes());
+        ask().is(200, "MISS");
+        ask().is(200, "EXACT");
+        let seen = mock.requests().remove(at);
+        assert_eq!((seen.header("x-api-key"), seen.header("authorization")), expected, "{credential:?}");
+    }
+}
+
+#[test]
 fn the_query_of_the_url_reaches_the_provider_and_keeps_answers_apart() {
     let mock = mock();
     let gateway = Setup::on(&mock).start();
