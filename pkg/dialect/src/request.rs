@@ -118,6 +118,7 @@ impl Request {
     pub fn stateless(&self) -> Result<(), &'static str> {
         match self {
             Self::Responses(request) => request.stateless(),
+            Self::Messages(request) => request.stateless(),
             _ => Ok(()),
         }
     }

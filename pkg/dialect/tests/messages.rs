@@ -497,3 +497,13 @@ fn a_count_of_tokens_is_kept_as_it_is() {
         assert!(request.form().read(other).kept.is_none());
     }
 }
+
+#[test]
+fn a_request_that_runs_in_a_container_is_not_all_in_its_body() {
+    let stateless = |container: &str| {
+        let body = format!(r#"{{"model":"m","max_tokens":1,"messages":[{{"role":"user","content":"a"}}]{container}}}"#);
+        signet_dialect::Request::parse(signet_dialect::Api::Messages, &body.into()).expect("a good request").stateless()
+    };
+    assert_eq!(stateless(r#","container":"container_1""#), Err("container"));
+    assert_eq!((stateless(""), stateless(r#","container":null"#)), (Ok(()), Ok(())));
+}

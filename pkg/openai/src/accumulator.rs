@@ -32,8 +32,9 @@ pub enum Incomplete {
     /// A chunk is not what the format allows.
     #[error("the provider sent a malformed chunk")]
     Malformed,
-    /// It came whole, but two tool calls share an index, so fragments cannot be told apart. Passed on, never stored.
-    #[error("the provider sent tool calls that cannot be told apart")]
+    /// It came whole, but two tool calls share an index, so fragments cannot be told apart; or text or thoughts go on behind
+    /// what they stand before in an answer, so their order would be lost. Passed on, never stored.
+    #[error("the provider sent what cannot be told apart or loses its order")]
     Ambiguous,
 }
 
@@ -151,7 +152,22 @@ impl Choice {
         Ok(())
     }
 
+    /// What goes on behind what it stands before: thoughts behind text, either behind a tool call. An answer has them in one
+    /// order only, and a stream translated from the provider's events in theirs.
+    fn is_out_of_order(&self, delta: &[Member<'_>]) -> bool {
+        let says = |members: &[Member<'_>], keys: &[&str]| {
+            let text = |key: &&str| get(members, key).and_then(Json::as_str).is_some_and(|text| !text.is_empty());
+            keys.iter().any(text)
+        };
+        let (thoughts, text) = (&["reasoning_content", "reasoning"], &["content", "refusal"]);
+        let has_calls = !self.calls.is_empty();
+        (has_calls && says(delta, text)) || (says(delta, thoughts) && (has_calls || says(&self.message, text)))
+    }
+
     fn delta(&mut self, delta: Members<'_>) -> Result<(), Incomplete> {
+        if self.is_out_of_order(&delta) {
+            return Err(Incomplete::Ambiguous);
+        }
         for member in delta {
             match (&*member.key, member.value) {
                 ("tool_calls", Json::Array(calls)) if !calls.is_empty() => {

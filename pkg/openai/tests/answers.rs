@@ -321,11 +321,11 @@ fn fragments_are_put_together() {
             json!({"id": "c", "choices": [], "prompt_filter_results": [{"x": 1}]}),
             json!({"id": "c", "choices": null}),
             delta(json!({"role": "assistant"})),
+            delta(json!({"reasoning_content": "be", "brand_new": "x", "audio": {"id": "1", "data": "AA"}})),
+            delta(json!({"reasoning_content": "cause", "brand_new": "y", "audio": {"id": "1", "data": "BB"}, "level": 2})),
             delta(json!({"role": "assistant", "content": null, "tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "g", "arguments": ""}}]})),
             delta(json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\""}}]})),
             delta(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": ":1}"}}, {"index": 1, "id": "", "function": {"arguments": "{}"}}]})),
-            delta(json!({"reasoning_content": "be", "brand_new": "x", "audio": {"id": "1", "data": "AA"}})),
-            delta(json!({"reasoning_content": "cause", "brand_new": "y", "audio": {"id": "1", "data": "BB"}, "level": 2})),
             json!({"id": "c", "model": "m", "obfuscation": "padding", "system_fingerprint": "fp", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
             json!({"id": "c", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}),
         ],
@@ -379,6 +379,21 @@ fn two_tool_calls_with_one_index_are_not_guessed_at() {
     let call =
         |id: &str| delta(json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "f", "arguments": "{}"}}]}));
     assert_eq!(accumulate(1, &[call("a"), call("b"), finish(0, "tool_calls")]), Err(Incomplete::Ambiguous));
+}
+
+#[test]
+fn text_behind_a_tool_call_and_thoughts_behind_text_pass_and_are_not_stored() {
+    let (text, thoughts) = (delta(json!({"content": "a"})), delta(json!({"reasoning_content": "a"})));
+    let call = delta(json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]}));
+    let told = |parts: &[&Value]| {
+        let end = finish(0, "tool_calls");
+        let parts: Vec<Value> = parts.iter().copied().chain([&end]).cloned().collect();
+        accumulate(1, &parts).map(drop)
+    };
+    assert_eq!(told(&[&thoughts, &text, &text, &call]), Ok(()));
+    for parts in [[&call, &text], [&call, &thoughts], [&text, &thoughts]] {
+        assert_eq!(told(&parts), Err(Incomplete::Ambiguous), "{parts:?}");
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub struct MessagesRequest {
     last_text: String,
     last_turn: LastTurn,
     not_semantic: Option<&'static str>,
+    container: bool,
 }
 
 impl MessagesRequest {
@@ -45,6 +46,7 @@ impl MessagesRequest {
             Some(_) => return Err(BadRequest::wrong_type("max_tokens", "an integer")),
         };
         let not_semantic = not_semantic(&members);
+        let container = present(&members, "container").is_some();
         let messages = members.iter_mut().find(|member| member.key == "messages").map(|member| &mut member.value);
         let (last_turn, last_text) = match messages {
             Some(Json::Array(messages)) => take_last_text(messages),
@@ -52,7 +54,27 @@ impl MessagesRequest {
         };
         let shape = wire::shape(b"signet/shape/messages/v1", &members, &NEUTRAL);
         let body = body.clone();
-        Ok(Self { body, model, model_span, stream, temperature, max_tokens, shape, last_text, last_turn, not_semantic })
+        Ok(Self {
+            body,
+            model,
+            model_span,
+            stream,
+            temperature,
+            max_tokens,
+            shape,
+            last_text,
+            last_turn,
+            not_semantic,
+            container,
+        })
+    }
+
+    /// Whether the body says all that decides the answer, so that the answer may be kept.
+    ///
+    /// # Errors
+    /// It runs in a container, whose files the provider keeps.
+    pub fn stateless(&self) -> Result<(), &'static str> {
+        if self.container { Err("container") } else { Ok(()) }
     }
 
     /// The bytes as the caller sent them.
