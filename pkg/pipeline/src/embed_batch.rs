@@ -4,7 +4,7 @@
 //! Only vectors of one model are joined: if the model that answers is not the one of the stored vectors, all are asked for.
 //! What cannot be taken apart goes the way of every other request, with the caller's own body.
 
-use crate::control::Fetch;
+use crate::control::{Controls, Fetch};
 use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::Fault;
 use crate::fill::Filling;
@@ -24,7 +24,7 @@ use signet_openai::{Batch, Embeddings, EmbeddingsRequest};
 use signet_provider::Auth;
 use signet_telemetry::Step;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most entries that a record names as its parents.
 const PARENTS_MAX: usize = 16;
@@ -133,7 +133,7 @@ impl Pipeline {
         if let Some(reply) = self.join(exchange, &plan, &course, (&seat, &landed)) {
             return reply;
         }
-        if seat.leads && landed.failed() && !landed.is_large() {
+        if seat.leads && says_nothing_of_inputs(&landed) {
             exchange.sent_on(&received, landed.sent_body.as_ref());
             return self.land(exchange, (head, &part), None, &seat, &landed).await;
         }
@@ -149,7 +149,9 @@ impl Pipeline {
         let request = Arc::new(Request::parse(plan.request.api(), body)?);
         let whose = (exchange.keys().tenant, plan.controls.namespace.as_str());
         let (partition, key) = self.placed(head, whose, &plan.route, &request);
-        let (route, controls) = (plan.route.clone(), plan.controls.clone());
+        // A stored answer to the part is no answer to the whole, however the provider fails.
+        let controls = Controls { stale_if_error: Duration::ZERO, ..plan.controls.clone() };
+        let route = plan.route.clone();
         let (rules, deadline) = (plan.rules, plan.deadline);
         Ok(Plan { asked: request.clone(), request, route, controls, rules, partition, key, deadline })
     }
@@ -319,6 +321,15 @@ struct Joined<'a> {
     fresh: &'a Embeddings,
     vectors: &'a [&'a [u8]],
     filling: Option<&'a Filling>,
+}
+
+/// Whether what came is the same failure whatever was asked for, so that it may be passed on.
+fn says_nothing_of_inputs(landed: &Landed) -> bool {
+    match &landed.outcome {
+        Ok(Answered::Whole(whole)) => whole.status >= 400,
+        Ok(Answered::Stream(_)) => false,
+        Err(_) => !landed.is_large(),
+    }
 }
 
 /// A stored answer that is one vector and says nothing else.

@@ -101,3 +101,14 @@ fn what_one_replica_embedded_another_finds_in_redis() {
     part.is(200, "MISS");
     assert_eq!(asked(&mock), json!(["b", "d"]));
 }
+
+#[test]
+fn a_stored_answer_to_the_missing_part_never_stands_for_the_batch_when_the_provider_fails() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("cache.stale_if_error_s", "600").start();
+    embed(&gateway, &json!(["b"]), &[]).is(200, "MISS");
+    embed(&gateway, &json!("a"), &[]).is(200, "MISS");
+    mock.script([Behaviour::status(500)]);
+    assert_eq!(embed(&gateway, &json!(["a", "b"]), &[]).status, 500);
+    assert_eq!(asked(&mock), json!(["b"]));
+}
