@@ -242,7 +242,7 @@ def embeddings(demo):
 
 
 def other_endpoints(demo):
-    """Each API misses once and hits once; of a batch of five with three known, the provider sees two."""
+    """Each API misses once and hits once, across APIs too; of a batch of five with three known, the provider sees two."""
     text = "What is a fjord mouth?"
     asks = (("/v1/messages", {"model": MODEL, "max_tokens": 64, "messages": [{"role": "user", "content": text}]}),
             ("/v1/responses", {"model": MODEL, "input": "What is a skerry guard?", "store": False}),
@@ -252,6 +252,11 @@ def other_endpoints(demo):
             answered(demo.alice.post(path, value), cache="MISS")
         with demo.upstream_calls(0):
             answered(demo.alice.post(path, value), cache="EXACT")
+    twin = {"model": MODEL, "max_completion_tokens": 64, "messages": [{"role": "user", "content": text}]}
+    with demo.upstream_calls(0):
+        said(answered(demo.alice.post("/v1/chat/completions", twin), cache="EXACT"), text)
+    refused = demo.alice.post("/v1/messages", {**asks[0][1], "top_k": 5})
+    same("what chat cannot say", refused.status, 400)
     batch = {"model": "text-embedding-3-small", "input": ["inlet", "sound", "strait"]}
     with demo.upstream_calls(1):
         answered(demo.alice.post("/v1/embeddings", batch), cache="MISS")
@@ -263,7 +268,7 @@ def other_endpoints(demo):
     same("places of the vectors", [vector["index"] for vector in part["data"]], [0, 1, 2, 3, 4])
     with demo.upstream_calls(0):
         answered(demo.alice.post("/v1/embeddings", wider), cache="EXACT")
-    return "messages, responses, completions: MISS, EXACT; a batch of 5 with 3 known: the provider saw 2"
+    return "messages, responses, completions: MISS, EXACT; a chat caller hits what messages stored, top_k is a 400; a batch of 5 with 3 known: the provider saw 2"
 
 
 def second_replica(demo):
