@@ -228,7 +228,7 @@ impl Pipeline {
             let landed = match tokio::time::timeout_at(by, self.arrival(exchange, &seat)).await {
                 Ok(Arrival::Head(stream)) => {
                     self.parts.metrics.step(Step::Upstream, started.elapsed());
-                    return Ok(self.go_live(exchange, (head, plan), (seat, &stream), filling, started));
+                    return self.go_live(exchange, (head, plan), (seat, &stream), filling, started);
                 }
                 Ok(Arrival::Landed(landed)) => landed,
                 Err(_) => {
@@ -309,11 +309,14 @@ impl Pipeline {
         (seat, stream): (Seat, &Arc<StreamHead>),
         filling: Option<Filling>,
         started: Instant,
-    ) -> Reply {
+    ) -> Result<Reply, Fault> {
         exchange.timing.upstream = started.elapsed();
         exchange.ttfb = Some(stream.ttfb);
         if !seat.leads {
             (exchange.x_cache, exchange.cache.decision) = ("COALESCED", "coalesced");
+            // Its head is an answer begun: if this process dies, the log says how it ended. Nothing was sent on for it.
+            exchange.sent_on(&[], None);
+            self.open(exchange)?;
         }
         exchange.asked_of(&stream.provider, &stream.attempts, Some(&stream.headers));
         exchange.sent_on(plan.asked.body(), stream.sent_body.as_ref());
@@ -337,7 +340,7 @@ impl Pipeline {
             started,
         };
         let live = Live::new(exchange.hand_over(), seat, course);
-        Reply { status: 200, headers, body: ReplyBody::Live(Box::new(live)) }
+        Ok(Reply { status: 200, headers, body: ReplyBody::Live(Box::new(live)) })
     }
 
     /// Whether the caller's wish for usage goes upstream and nothing else asks for it: then streams with and without are

@@ -289,13 +289,33 @@ fn a_kill_after_the_leader_has_left_leaves_a_record_of_who_went_on() {
     eventually("its record", || {
         (gateway.metric("signet_lineage_records_total{outcome=\"client_abort\"}") == 1).then_some(())
     });
-    eventually("the follower's OPEN", || {
-        (gateway.metric("signet_step_duration_seconds_count{step=\"open\"}") == 2).then_some(())
-    });
     drop(gateway.kill());
     let gateway = setup.start();
     let said = gateway.record(&id)["predicate"].take();
     assert_eq!(said["response"]["outcome"], "interrupted", "{said}");
+    drop(gateway.stop());
+    Keeper::of(data.path()).accepts(data.path());
+}
+
+#[test]
+fn a_kill_in_a_shared_stream_leaves_a_record_of_everyone_whose_answer_had_begun() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let setup = Setup::on(&mock).within(data.path());
+    let gateway = setup.start();
+    mock.script([Behaviour::fault(Fault::HangAfter(3))]);
+    let mut conns = begin(&gateway, 5, &streamed(PROMPT), &[]);
+    let id = |conn: &mut Conn| {
+        let head = conn.head().expect("a head");
+        head.headers.iter().find(|(name, _)| name == "lineage-id").expect("an id").1.clone()
+    };
+    let ids: Vec<String> = conns.iter_mut().map(id).collect();
+    drop(gateway.kill());
+    let gateway = setup.start();
+    for id in ids {
+        let said = gateway.record(&id)["predicate"].take();
+        assert_eq!(said["response"]["outcome"], "interrupted", "{said}");
+    }
+    assert_eq!(mock.counts().requests, 1);
     drop(gateway.stop());
     Keeper::of(data.path()).accepts(data.path());
 }
