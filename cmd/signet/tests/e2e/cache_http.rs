@@ -165,9 +165,9 @@ fn a_ttl_of_zero_stores_nothing() {
 fn an_answer_over_the_largest_entry_is_not_said_to_be_stored() {
     let mock = mock();
     let gateway = Setup::on(&mock).set("cache.max_entry_bytes", "5000").start();
-    let batch = json!({"model": "e", "input": vec!["one"; 50]}).to_string();
+    let long = chat(&"what is in a long question? ".repeat(300)); // the mock repeats it
     for status in ["signet; fwd=miss", "signet; fwd=miss"] {
-        assert_eq!(gateway.post(EMBEDDINGS, &[], batch.as_bytes()).need("cache-status"), status);
+        assert_eq!(gateway.chat(&long, &[]).need("cache-status"), status);
     }
     assert_eq!(gateway.chat(&chat("What is a beck?"), &[]).need("cache-status"), "signet; fwd=miss; stored");
     assert_eq!(mock.counts().requests, 3);
