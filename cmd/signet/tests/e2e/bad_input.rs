@@ -161,14 +161,24 @@ fn every_endpoint_takes_three_megabytes_by_default_and_delivers_its_413_beyond_t
     );
     let embedded = json!({"model": "m", "input": image});
     let feedback = json!({"verdict": "good", "comment": image});
-    for (path, body, status) in
-        [(CHAT, seen, 200), (EMBEDDINGS, embedded, 200), ("/v1/lineage/x/feedback", feedback, 400)]
-    {
+    let source = json!({"type": "base64", "media_type": "image/png", "data": &image[22..]});
+    let shown = json!({"model": "m", "max_tokens": 9,
+        "messages": [{"role": "user", "content": [{"type": "image", "source": source}]}]});
+    for (path, body, status) in [
+        (CHAT, seen, 200),
+        (EMBEDDINGS, embedded, 200),
+        ("/v1/completions", json!({"model": "m", "prompt": image}), 200),
+        ("/v1/responses", json!({"model": "m", "input": image}), 200),
+        ("/v1/messages", shown.clone(), 200),
+        ("/v1/messages/count_tokens", shown, 400), // this provider counts none
+        ("/v1/lineage/x/feedback", feedback, 400),
+    ] {
         let body = body.to_string().into_bytes();
         assert!(body.len() > 3 << 20);
         assert_eq!(roomy.post(path, &[], &body).status, status, "{path}");
         let refused = sent_whole_to(tight.addr, path, &format!("Content-Length: {}\r\n", body.len()), &[body]);
-        assert_eq!(refused.refusal(413)["code"], "request_too_large", "{path}");
+        let told = if path.starts_with("/v1/messages") { "type" } else { "code" };
+        assert_eq!((refused.status, &refused.json()["error"][told]), (413, &"request_too_large".into()), "{path}");
         assert_eq!(tight.record(&refused.id())["predicate"]["http"]["status"], 413, "{path}");
     }
 }
