@@ -319,3 +319,20 @@ fn a_kill_in_a_shared_stream_leaves_a_record_of_everyone_whose_answer_had_begun(
     drop(gateway.stop());
     Keeper::of(data.path()).accepts(data.path());
 }
+
+#[test]
+fn each_caller_of_a_shared_stream_keeps_its_own_trace() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    slow(&mock, 300, 10, 6);
+    let trace = |digit: &str| digit.repeat(32);
+    let parent = |digit: &str| format!("00-{}-00f067aa0ba902b7-01", trace(digit));
+    let mut conns = begin(&gateway, 1, &streamed(PROMPT), &[("traceparent", &parent("a"))]);
+    eventually("the call", || (mock.counts().requests == 1).then_some(()));
+    conns.extend(begin(&gateway, 1, &streamed(PROMPT), &[("traceparent", &parent("b"))]));
+    for (answer, digit) in answers(&mut conns).iter().zip(["a", "b"]) {
+        assert_eq!(gateway.record(&answer.id())["predicate"]["trace_id"], trace(digit));
+    }
+    let seen = mock.requests();
+    assert_eq!((seen.len(), seen[0].header("traceparent")), (1, Some(parent("a").as_str())));
+}
