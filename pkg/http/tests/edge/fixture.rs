@@ -242,7 +242,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             auth: AuthMode::Open,
             trusted_proxies: Vec::new(),
             max_response_bytes: 1 << 20,
-            max_stream_bytes: 1 << 20,
+            max_stream_bytes: 1 << 26,
             heartbeat: Duration::ZERO,
             pace: Pace { buffer_bytes: 1 << 20, total_bytes: 1 << 20, slow_after: hour },
             wait_max: hour,
