@@ -228,3 +228,38 @@ fn where_the_own_provider_is_away_one_of_another_api_answers_and_nothing_of_it_i
     refused.refusal(502);
     assert_eq!(mock.counts().requests, 3);
 }
+
+#[test]
+fn a_cut_stream_of_any_api_ends_with_that_apis_error_event_and_is_not_kept() {
+    let mock = mock();
+    let flat = "event: error\ndata: {\"type\":\"error\"";
+    let rows = [
+        (anthropic(&mock), MESSAGES, with(message(PROMPT), json!({"stream": true})), flat),
+        (
+            Setup::on(&mock),
+            "/v1/responses",
+            json!({"model": "m", "input": PROMPT, "store": false, "stream": true}),
+            flat,
+        ),
+        (
+            Setup::on(&mock),
+            "/v1/completions",
+            json!({"model": "m", "prompt": PROMPT, "stream": true}),
+            "data: {\"error\":",
+        ),
+    ];
+    for (setup, path, request, event) in rows {
+        let gateway = setup.start();
+        for fault in [Fault::CutAfter(3), Fault::RstAfter(3)] {
+            mock.script([Behaviour::fault(fault)]);
+            let answer = post(&gateway, path, &request);
+            answer.is(200, "MISS");
+            assert!(!answer.ended_well && answer.text().contains(event), "{path}: {}", answer.text());
+            assert_eq!(gateway.record(&answer.id())["predicate"]["response"]["outcome"], "upstream_error", "{path}");
+        }
+        let whole = post(&gateway, path, &request);
+        whole.is(200, "MISS");
+        assert!(whole.ended_well, "{path}");
+        post(&gateway, path, &request).is(200, "EXACT");
+    }
+}
