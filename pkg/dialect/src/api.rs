@@ -76,8 +76,8 @@ impl Api {
     /// cut one.
     pub const fn last_event(self) -> &'static [u8] {
         match self {
-            Self::Chat | Self::Completions => b"data: [DONE]\n\n",
-            Self::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+            Self::Chat | Self::Completions => signet_openai::sse::DONE,
+            Self::Messages => crate::messages::STOP,
             Self::Responses | Self::Embeddings | Self::Models | Self::CountTokens => b"",
         }
     }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use signet_dialect::sse::{Run, complete};
 use signet_dialect::{
-    Api, Defaults, Kept, Refusal, Request, Translate, Untranslatable, Wanted, translate_error, translate_request,
-    translate_sse, translate_stream, translate_whole,
+    Api, Defaults, Kept, Refusal, Request, Translate, Untranslatable, Wanted, translate_error, translate_sse,
+    translate_stream, translate_whole,
 };
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Wording {
 /// A request said in another API.
 pub(crate) fn say(asked: &Request, api: Api, rules: RouteRules) -> Result<Request, Refusal> {
     let defaults = Defaults { max_tokens: rules.max_tokens_default };
-    Request::parse(api, &translate_request(asked.api(), api, asked.body(), &defaults)?)
+    Request::parse(api, &asked.to(api, &defaults)?)
 }
 
 impl Plan {
