@@ -3,13 +3,10 @@
 //! Field names as in the API reference of 2026-11. Streams are those of chat but for the choices, which hold `text`, so the
 //! splitter of chat streams serves them too.
 
-mod answer;
-mod fold;
+mod choice;
 mod request;
-mod stream;
 
-pub use answer::Completion;
-pub use fold::CompletionsFold;
+pub use choice::{Completion, CompletionsFold, TextChoice};
 pub use request::CompletionsRequest;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::completions::Completion;
 use crate::messages::Message;
 use crate::responses::Response;
 use bytes::Bytes;
-use signet_openai::{Answer, Layer, NotStorable, Usage};
+use signet_openai::{Answer, KeptText, Layer, NotStorable, Usage};
 use std::fmt::Display;
 
 /// A kept answer.
@@ -48,13 +48,7 @@ impl Kept {
 
     /// The stored form, without its kind.
     pub fn encode(&self) -> Box<[u8]> {
-        match self {
-            Self::Chat(answer) => answer.encode(),
-            Self::Message(message) => message.encode(),
-            Self::Completion(answer) => answer.encode(),
-            Self::Response(response) => response.encode(),
-            Self::Json(body) => Box::from(&body[..]),
-        }
+        self.answer().map_or_else(|body| Box::from(&body[..]), KeptText::encode)
     }
 
     /// Reads the stored form.
@@ -72,15 +66,20 @@ impl Kept {
         }
     }
 
+    /// The answer's text with its facts, else the body that is served as it is.
+    fn answer(&self) -> Result<&KeptText, &Bytes> {
+        match self {
+            Self::Chat(answer) => Ok(answer),
+            Self::Message(message) => Ok(message),
+            Self::Completion(answer) => Ok(answer),
+            Self::Response(response) => Ok(response),
+            Self::Json(body) => Err(body),
+        }
+    }
+
     /// Bytes of memory it takes beside itself.
     pub fn weight(&self) -> usize {
-        match self {
-            Self::Chat(answer) => answer.weight(),
-            Self::Message(message) => message.weight(),
-            Self::Completion(answer) => answer.weight(),
-            Self::Response(response) => response.weight(),
-            Self::Json(body) => body.len(),
-        }
+        self.answer().map_or_else(Bytes::len, KeptText::weight)
     }
 
     /// The whole body. `unique` makes the answer's id; `created` is in seconds since the Unix epoch.
@@ -107,46 +106,22 @@ impl Kept {
 
     /// What it cost.
     pub fn usage(&self) -> Option<Usage> {
-        match self {
-            Self::Chat(answer) => answer.usage(),
-            Self::Message(message) => message.usage(),
-            Self::Completion(answer) => answer.usage(),
-            Self::Response(response) => response.usage(),
-            Self::Json(_) => None,
-        }
+        self.answer().ok()?.usage()
     }
 
     /// Why it ended, in the provider's word.
     pub fn finish(&self) -> Option<&str> {
-        match self {
-            Self::Chat(answer) => answer.finish_reasons().next(),
-            Self::Message(message) => Some(message.stop_reason()).filter(|reason| !reason.is_empty()),
-            Self::Completion(answer) => answer.finish_reasons().next(),
-            Self::Response(response) => Some(response.finish_reason()).filter(|reason| !reason.is_empty()),
-            Self::Json(_) => None,
-        }
+        self.answer().ok()?.finish()
     }
 
     /// SHA-256 of what it says; none for a body that is served as it is, whose commitment says as much.
     pub fn digest(&self) -> Option<[u8; 32]> {
-        match self {
-            Self::Chat(answer) => Some(*answer.content_digest()),
-            Self::Message(message) => Some(*message.content_digest()),
-            Self::Completion(answer) => Some(*answer.content_digest()),
-            Self::Response(response) => Some(*response.content_digest()),
-            Self::Json(_) => None,
-        }
+        self.answer().ok().map(|answer| *answer.content_digest())
     }
 
     /// The model that gave it, if it is told.
     pub fn model(&self) -> Option<&str> {
-        match self {
-            Self::Chat(answer) => Some(answer.model()).filter(|model| !model.is_empty()),
-            Self::Message(message) => Some(message.model()).filter(|model| !model.is_empty()),
-            Self::Completion(answer) => Some(answer.model()).filter(|model| !model.is_empty()),
-            Self::Response(response) => Some(response.model()).filter(|model| !model.is_empty()),
-            Self::Json(_) => None,
-        }
+        self.answer().ok().map(KeptText::model).filter(|model| !model.is_empty())
     }
 
     /// What it says in words, where that can be compared with another answer.
@@ -165,13 +140,10 @@ impl Kept {
     /// # Errors
     /// Why not, as a short constant for records and metrics.
     pub fn storable(&self, layer: Layer) -> Result<(), &'static str> {
-        match self {
-            Self::Chat(answer) => answer.storable(layer),
-            Self::Message(message) => message.storable(layer),
-            Self::Completion(answer) => answer.storable(layer),
-            Self::Response(response) => response.storable(layer),
-            Self::Json(_) if layer == Layer::Exact => Ok(()),
-            Self::Json(_) => Err("operation"),
+        match (self.answer(), layer) {
+            (Ok(answer), _) => answer.storable(layer),
+            (Err(_), Layer::Exact) => Ok(()),
+            (Err(_), Layer::Semantic) => Err("operation"),
         }
     }
 }

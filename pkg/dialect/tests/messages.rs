@@ -178,7 +178,7 @@ fn fold(stream: &Bytes) -> Result<Message, Incomplete> {
 #[test]
 fn a_message_has_the_facts_that_records_need() {
     let message = stored(&message());
-    assert_eq!((message.model(), message.stop_reason()), ("claude-sonnet-4-5-20250929", "tool_use"));
+    assert_eq!((message.model(), message.finish()), ("claude-sonnet-4-5-20250929", Some("tool_use")));
     assert_eq!(message.content().as_deref(), Some("Let me look — \"one\" moment. \u{1f600}"));
     let usage = message.usage().expect("usage");
     assert_eq!((usage.input, usage.cached_input, usage.output, usage.reasoning), (1112, 1000, 75, 30));

@@ -4,9 +4,9 @@ mod batch;
 
 pub use batch::Batch;
 
-use crate::answer::{NotStorable, Usage};
 use crate::error::BadRequest;
 use crate::json::{Json, duplicate, get};
+use crate::kept::{NotStorable, Usage};
 use crate::request::{model, object, quoted, shape, splice};
 use bytes::Bytes;
 use std::fmt;

@@ -7,12 +7,13 @@
 //! Bodies are read with a parser of our own because three things are needed at once that no borrowed tree
 //! gives together: where a value lies in the caller's bytes, numbers as they were written, and refused duplicate keys.
 
-mod accumulator;
-mod answer;
 mod canon;
+mod chat;
+mod choices;
 mod embeddings;
 mod error;
 mod json;
+mod kept;
 mod models;
 mod prefix;
 mod request;
@@ -21,10 +22,11 @@ mod template;
 mod turn;
 pub mod wire;
 
-pub use accumulator::{Accumulator, Incomplete};
-pub use answer::{Answer, Layer, NotStorable, Usage};
+pub use chat::{Accumulator, Answer, ChatChoice};
+pub use choices::{Choices, ChoicesFold, Incomplete};
 pub use embeddings::{Batch, Embeddings, EmbeddingsRequest};
 pub use error::{BadRequest, ErrorBody};
+pub use kept::{KeptText, Layer, NotStorable, Usage};
 pub use models::{ModelList, NotAModelList};
 pub use prefix::prefix;
 pub use request::{ChatRequest, quoted};

@@ -2,8 +2,9 @@
 //!
 //! Such a chunk is recognised by its bytes: the same prefix up to the text's opening quote, the same suffix from its
 //! closing quote on, one JSON string between them. Everything else in it is equal, and taking equal values again changes
-//! nothing by the accumulator's rules, so only the text needs reading.
+//! nothing by a fold's rules, so only the text needs reading.
 
+use crate::choices::Choice;
 use crate::json::{Json, Member, duplicate, get};
 
 /// The bytes around the text of the chunk that was last read whole.
@@ -19,22 +20,16 @@ pub(crate) struct Template {
 
 impl Template {
     /// The template of a chunk; none where it does more than add text to one choice.
-    pub(crate) fn of(data: &[u8], chunk: &[Member<'_>]) -> Option<Self> {
+    pub(crate) fn of<C: Choice>(data: &[u8], chunk: &[Member<'_>]) -> Option<Self> {
         let [Json::Object(choice)] = get(chunk, "choices")?.as_array()? else { return None };
-        let Some(Json::Object(delta)) = get(choice, "delta") else { return None };
-        if [chunk, choice, delta].into_iter().any(|members| duplicate(members).is_some()) {
+        if duplicate(chunk).is_some() || duplicate(choice).is_some() {
             return None;
         }
         let silent = |members: &[Member<'_>], key| get(members, key).is_none_or(Json::is_null);
-        let extra = |field: &Member<'_>| field.key != "content" && !field.value.is_null();
         if !silent(chunk, "usage") || !silent(choice, "finish_reason") || !silent(choice, "logprobs") {
             return None;
         }
-        if delta.iter().any(extra) {
-            return None;
-        }
-        let mut texts = delta.iter().filter(|field| field.key == "content" && field.value.as_str().is_some());
-        let (text, None) = (texts.next()?, texts.next()) else { return None };
+        let text = C::only_text(choice).filter(|text| text.value.as_str().is_some())?;
         let index = get(choice, "index").and_then(Json::as_u64).unwrap_or(0);
         let (prefix, suffix) = (data.get(..=text.span.start)?, data.get(text.span.end - 1..)?);
         (prefix.ends_with(b"\"") && suffix.starts_with(b"\"")).then(|| Self {

@@ -1,10 +1,10 @@
 //! What the other APIs' wire formats are read and written with: the same strict tree, digests and event framing, so that no
 //! two readers of one body can disagree.
 
-pub use crate::accumulator::{merge, replace};
-pub use crate::answer::{PIECE, next_piece};
 pub use crate::canon::digest;
+pub use crate::choices::{Choice, Chunks, PIECE, merge, next_piece, replace};
 pub use crate::json::{Json, JsonError, Member, Members, duplicate, get, write_str};
+pub use crate::kept::{Facts, answer_members, stored_members, text_within};
 pub use crate::request::{
     Edit, choices, flag, model, object, present, quoted, shape, splice, temperature, usage_option,
 };

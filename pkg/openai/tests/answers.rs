@@ -90,7 +90,7 @@ fn values_are_served_as_the_provider_wrote_them() {
 fn facts_are_read() {
     let answer = answer(&base());
     assert_eq!((answer.model(), answer.content().as_deref()), ("m-2024", Some("Paris.")));
-    assert_eq!(answer.finish_reasons().collect::<Vec<_>>(), ["stop"]);
+    assert_eq!(answer.finish(), Some("stop"));
     assert_eq!(answer.usage(), Some(Usage { input: 9, output: 2, cached_input: 4, reasoning: 1 }));
     assert!(answer.weight() > answer.encode().len());
     assert!(!format!("{answer:?}").contains("Paris"));
@@ -165,8 +165,16 @@ fn an_answer_that_lacks_choices_or_reasons_has_facts_and_is_not_stored() {
     assert_eq!(few.storable(Layer::Semantic), Err("wrong number of choices"));
     let mut open = base();
     open["choices"][0]["finish_reason"] = Value::Null;
-    assert_eq!(answer(&open).finish_reasons().collect::<Vec<_>>(), [""]);
+    assert_eq!(answer(&open).finish(), Some(""));
     assert_eq!(answer(&open).storable(Layer::Exact), Err("no finish reason"));
+}
+
+#[test]
+fn a_stream_of_more_choices_than_were_asked_for_is_not_stored() {
+    let chunk = |index: u32| json!({"choices": [{"index": index, "delta": {"content": "a"}, "finish_reason": "stop"}]});
+    let answer = accumulate(1, &[chunk(0), chunk(1)]).expect("it can be described");
+    assert_eq!(answer.storable(Layer::Exact), Err("wrong number of choices"));
+    assert_eq!(accumulate(2, &[chunk(0), chunk(1)]).expect("complete").storable(Layer::Exact), Ok(()));
 }
 
 #[test]
@@ -343,7 +351,7 @@ fn fragments_are_put_together() {
     assert_eq!((&body["system_fingerprint"], &body["prompt_filter_results"]), (&json!("fp"), &json!([{"x": 1}])));
     assert_eq!(body.get("obfuscation"), None);
     assert_eq!(answer.usage(), Some(Usage { input: 3, output: 4, ..Usage::default() }));
-    assert_eq!(answer.finish_reasons().collect::<Vec<_>>(), ["tool_calls"]);
+    assert_eq!(answer.finish(), Some("tool_calls"));
 }
 
 #[test]

@@ -1,35 +1,21 @@
 //! A complete message in the one form that is stored and can be served as JSON and as a stream.
 //!
-//! It is the text of the message's JSON object without `id`, which every serving gets anew. Values stay as the provider
-//! wrote them, unknown fields included. What is asked of every answer (stop reason, usage, digest) is read once, when it
-//! is made.
+//! It is the text of the message's JSON object without `id`, which every serving gets anew.
 
 use super::render;
 use bytes::Bytes;
-use signet_openai::wire::{Json, Member, digest, duplicate, get, write_str};
-use signet_openai::{Layer, NotStorable, Usage};
-use std::fmt;
-
-/// First byte of an encoded message.
-const VERSION: u8 = 1;
+use signet_openai::wire::{Facts, Json, Member, digest, duplicate, get, stored_members, text_within, write_str};
+use signet_openai::{KeptText, NotStorable, Usage};
+use std::ops::Deref;
 
 /// A complete message. Two are equal if they say the same, however they were written.
-#[derive(Clone)]
-pub struct Message {
-    /// The object's text, with at least `content` in it.
-    text: Box<[u8]>,
-    model: Box<str>,
-    stop_reason: Box<str>,
-    usage: Option<Usage>,
-    digest: [u8; 32],
-    exact: Result<(), &'static str>,
-    semantic: Result<(), &'static str>,
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message(KeptText);
 
 impl Message {
     /// Reads a provider's JSON answer.
     ///
-    /// An answer that is cut short is one too: it has facts for the record, and [`Self::storable`] refuses it.
+    /// An answer that is cut short is one too: it has facts for the record, and [`KeptText::storable`] refuses it.
     ///
     /// # Errors
     /// It does not have the format, so it can be passed on but neither described nor stored.
@@ -40,31 +26,18 @@ impl Message {
             return Err(NotStorable::Failure);
         }
         members.retain(|member| member.key != "id");
-        let mut text = Vec::with_capacity(body.len());
-        for member in &members {
-            text.push(if text.is_empty() { b'{' } else { b',' });
-            write_str(&member.key, &mut text);
-            text.push(b':');
-            text.extend_from_slice(&body[member.span.clone()]);
-        }
-        text.push(b'}');
-        Self::read(text, &members)
+        Self::read(text_within(body, &mut members), &members, false)
     }
 
     /// The message with this text. `unread` says that its events held something that is not in it.
     pub(super) fn from_text(text: Vec<u8>, unread: bool) -> Result<Self, NotStorable> {
         let tree = Json::parse(&text).map_err(|_| NotStorable::Shape("not JSON"))?.into_owned();
         let Json::Object(members) = tree else { return Err(NotStorable::Shape("not an object")) };
-        let mut message = Self::read(text, &members)?;
-        if unread {
-            message.exact = Err("an unknown event");
-            message.semantic = message.exact;
-        }
-        Ok(message)
+        Self::read(text, &members, unread)
     }
 
     /// Finds the facts in `members`, whose text is `text`.
-    fn read(text: Vec<u8>, members: &[Member<'_>]) -> Result<Self, NotStorable> {
+    fn read(text: Vec<u8>, members: &[Member<'_>], unread: bool) -> Result<Self, NotStorable> {
         if duplicate(members).is_some() {
             return Err(NotStorable::Shape("a duplicate key"));
         }
@@ -79,31 +52,16 @@ impl Message {
             return Err(NotStorable::Shape("a duplicate key"));
         }
         let word = |key: &str| get(members, key).and_then(Json::as_str).unwrap_or_default();
-        let exact = whole(word("stop_reason"), members, content);
-        Ok(Self {
-            text: text.into_boxed_slice(),
-            model: word("model").into(),
-            stop_reason: word("stop_reason").into(),
+        let whole = whole(word("stop_reason"), members, content);
+        let exact = if unread { Err("an unknown event") } else { whole };
+        let facts = Facts {
+            finish: Some(word("stop_reason")).filter(|reason| !reason.is_empty()).map(Box::from),
             usage: get(members, "usage").and_then(usage_of),
             digest: digest(b"signet/message/v1", members.iter()),
             exact,
             semantic: exact.and_then(|()| general(content)),
-        })
-    }
-
-    /// The model that answered, empty if not told.
-    pub fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// Why it ended; empty where the provider did not say.
-    pub fn stop_reason(&self) -> &str {
-        &self.stop_reason
-    }
-
-    /// What the provider counted.
-    pub fn usage(&self) -> Option<Usage> {
-        self.usage
+        };
+        Ok(Self(KeptText::new(text, members, facts)))
     }
 
     /// Its text blocks joined, if it has one.
@@ -115,79 +73,40 @@ impl Message {
         (!texts.is_empty()).then(|| texts.concat())
     }
 
-    /// Whether `layer` may keep this answer.
-    ///
-    /// # Errors
-    /// Why not, as a short constant for records and metrics.
-    pub fn storable(&self, layer: Layer) -> Result<(), &'static str> {
-        match layer {
-            Layer::Exact => self.exact,
-            Layer::Semantic => self.semantic,
-        }
-    }
-
-    /// SHA-256 of the canonical message without `id`: a replay has the digest of the original.
-    pub fn content_digest(&self) -> &[u8; 32] {
-        &self.digest
-    }
-
-    /// Bytes of memory it takes.
-    pub fn weight(&self) -> usize {
-        size_of::<Self>() + self.text.len() + self.model.len() + self.stop_reason.len()
-    }
-
     /// The body of a whole answer.
     pub fn to_json(&self, id: &str) -> Bytes {
-        let mut out = Vec::with_capacity(self.text.len() + id.len() + 10);
+        let mut out = Vec::with_capacity(self.text().len() + id.len() + 10);
         out.extend_from_slice(b"{\"id\":");
         write_str(id, &mut out);
         out.push(b',');
-        out.extend_from_slice(&self.text[1..]);
+        out.extend_from_slice(&self.text()[1..]);
         out.into()
     }
 
     /// The whole event stream, `message_stop` included.
     pub fn to_sse(&self, id: &str) -> Bytes {
-        render::stream(&self.text, id)
-    }
-
-    /// The stored form: a version byte and the text.
-    pub fn encode(&self) -> Box<[u8]> {
-        [&[VERSION], &self.text[..]].concat().into_boxed_slice()
+        render::stream(self.text(), id)
     }
 
     /// Reads the stored form.
     ///
     /// # Errors
-    /// It was not made by [`Self::encode`] of this version.
+    /// It was not made by [`KeptText::encode`] of this version.
     pub fn decode(stored: &[u8]) -> Result<Self, NotStorable> {
-        let text = stored.strip_prefix(&[VERSION]).ok_or(NotStorable::Version)?;
-        let Ok(Json::Object(members)) = Json::parse(text) else { return Err(NotStorable::Version) };
-        if !text.starts_with(b"{") || get(&members, "id").is_some() {
+        let (members, text) = stored_members(stored)?;
+        if get(&members, "id").is_some() {
             return Err(NotStorable::Version);
         }
-        Self::read(text.to_vec(), &members)
-    }
-
-    fn tree(&self) -> Json<'_> {
-        Json::parse(&self.text).expect("the text was written from a parsed message")
+        Self::read(text.to_vec(), &members, false)
     }
 }
 
-impl PartialEq for Message {
-    fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
-    }
-}
+/// What is asked of every kept answer.
+impl Deref for Message {
+    type Target = KeptText;
 
-impl Eq for Message {}
-
-/// Leaves the text out: it belongs in no log.
-impl fmt::Debug for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Message");
-        out.field("model", &self.model).field("stop_reason", &self.stop_reason).field("usage", &self.usage);
-        out.field("bytes", &self.text.len()).finish_non_exhaustive()
+    fn deref(&self) -> &KeptText {
+        &self.0
     }
 }
 

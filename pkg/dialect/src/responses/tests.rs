@@ -202,7 +202,7 @@ fn any_other_response_gets_id_and_time_anew() {
     assert_eq!(serde_json::from_slice::<Value>(&answer.to_json("resp_new", 900)).expect("JSON"), expected);
     let decoded = Response::decode(&answer.encode()).expect("stored");
     assert_eq!(decoded.to_json("resp_new", 900), answer.to_json("resp_new", 900));
-    assert_eq!((answer.model(), answer.finish_reason()), ("m-2026", "completed"));
+    assert_eq!((answer.model(), answer.finish()), ("m-2026", Some("completed")));
     assert_eq!(answer.content().as_deref(), Some("Hi"));
     let usage = answer.usage().expect("counted");
     assert_eq!((usage.input, usage.output, usage.cached_input, usage.reasoning), (9, 7, 2, 3));
@@ -254,10 +254,10 @@ fn what_was_cut_by_a_limit_is_served_as_incomplete_and_not_stored() {
     let mut body = base(&[message("Hi")]);
     (body["status"], body["incomplete_details"]) = (json!("incomplete"), json!({"reason": "max_output_tokens"}));
     let answer = answer(&body);
-    assert_eq!((answer.finish_reason(), answer.storable(Layer::Exact)), ("max_output_tokens", Err("length")));
+    assert_eq!((answer.finish(), answer.storable(Layer::Exact)), (Some("max_output_tokens"), Err("length")));
     let stream = answer.to_sse("resp_2", 1);
     assert_eq!(values(&stream).last().expect("an end")["type"], json!("response.incomplete"));
-    assert_eq!(fold(&stream).expect("whole").finish_reason(), "max_output_tokens");
+    assert_eq!(fold(&stream).expect("whole").finish(), Some("max_output_tokens"));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! and put together by vector.
 
 use super::{Embeddings, EmbeddingsRequest};
-use crate::answer::Usage;
 use crate::canon::digest;
 use crate::json::{Json, Member, write_str};
+use crate::kept::Usage;
 use crate::request::{object, quoted, splice};
 use bytes::Bytes;
 use std::collections::HashMap;
