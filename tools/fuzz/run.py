@@ -1,6 +1,7 @@
 """Runs the fuzz targets: each until FUZZ_QUIET_S (600) seconds have brought no new coverage, FUZZ_JOBS (2) at a time.
 
 The seconds are those of the target's own CPU time, so that a busy machine or a stopped process makes the claim no weaker.
+An input that takes five minutes is a fault: a process that was stopped meanwhile takes long, too.
 The stable compiler is enough: these are the flags that libFuzzer needs to see where a run has been. Finds are written to
 tools/fuzz/artifacts; `target/.../release/NAME FILE` runs one again. What a run has found to be of use stays in FUZZ_CORPUS
 (tools/fuzz/corpus), where the next begins. Needs Linux and a C++ compiler. FUZZ_ONLY names targets.
@@ -71,7 +72,7 @@ def run(binary):
     for folder in (corpus, finds):
         folder.mkdir(parents=True, exist_ok=True)
     seeds = [seeds for seeds in [HERE / "seeds" / binary.name] if seeds.is_dir()]
-    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=10", f"-artifact_prefix={finds}/", corpus, *seeds],
+    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=300", f"-artifact_prefix={finds}/", corpus, *seeds],
                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
     os.set_blocking(child.stderr.fileno(), False)
     watch = selectors.DefaultSelector()
