@@ -3,6 +3,7 @@
 mod check;
 mod client;
 mod matched;
+mod overload;
 mod prompts;
 mod questions;
 mod relay;
@@ -37,6 +38,10 @@ enum Command {
     ///
     /// Exit code 1 if any answer failed or was wrong.
     Matched(Box<matched::Flags>),
+    /// Offer the gateway multiples of what it can serve, at their times, and show what those it serves have to wait.
+    ///
+    /// Exit code 1 if any answer was neither right nor a 503 with `Retry-After`.
+    Overload(overload::Flags),
     /// Run the reference proxy: hyper and hyper-util's pooled client, nothing else.
     Relay(relay::Flags),
     /// Send a fixed mix of questions, repeats and rephrasings and show how many the cache answered.
@@ -48,6 +53,7 @@ enum Command {
 fn main() -> anyhow::Result<ExitCode> {
     let success = match Flags::parse().command {
         Command::Matched(flags) => one_thread()?.block_on(matched::run(*flags))?,
+        Command::Overload(flags) => one_thread()?.block_on(overload::run(flags))?,
         Command::Replay(flags) => one_thread()?.block_on(replay::run(&flags))?,
         Command::Relay(flags) => {
             Runtime::new()?.block_on(relay::run(flags))?;

@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::prompts::{Question, Questions};
 use crate::report::{self, Deltas, Report, Run};
 use crate::rss;
-use crate::segment::{self, Plan, Stretch};
+use crate::segment::{self, Plan, Refusal, Stretch};
 use crate::stats::{Round, Tally};
 use crate::target::Target;
 
@@ -107,6 +107,9 @@ pub(crate) struct Flags {
     /// keeps what it once had, so start the gateway anew for each figure.
     #[arg(long, value_name = "PID", requires = "gateway")]
     rss_pid: Option<u32>,
+    /// The gateway's process: see how long it computes for an answer, beside the relay of our own.
+    #[arg(long, value_name = "PID", requires = "gateway")]
+    pid: Option<u32>,
     /// Give up on an answer after this long.
     #[arg(long, value_name = "S", default_value_t = 60)]
     timeout_s: u64,
@@ -147,6 +150,8 @@ impl Flags {
 struct Side {
     name: &'static str,
     target: Target,
+    /// Its process, where that is known.
+    pid: Option<u32>,
 }
 
 /// A relay process of our own; ends with this value.
@@ -205,27 +210,29 @@ pub(crate) async fn run(flags: Flags) -> anyhow::Result<bool> {
 }
 
 fn sides(flags: &Flags) -> anyhow::Result<(Vec<Side>, Option<Relay>)> {
-    let side = |name, url: &str| -> anyhow::Result<Side> {
-        Ok(Side { name, target: Target::new(url, flags.ca.as_deref())?.with_key(flags.api_key.as_deref()) })
+    let side = |name, url: &str, pid| -> anyhow::Result<Side> {
+        let target = Target::new(url, flags.ca.as_deref())?.with_key(flags.api_key.as_deref());
+        Ok(Side { name, target, pid })
     };
-    let mut sides = vec![side("direct", &flags.direct)?];
+    let mut sides = vec![side("direct", &flags.direct, None)?];
     if let Some(url) = &flags.gateway {
-        sides.push(side("gateway", url)?);
+        sides.push(side("gateway", url, flags.pid)?);
     }
     if let Some(url) = &flags.against {
-        sides.push(side("against", url)?);
+        sides.push(side("against", url, None)?);
     }
     let relay = match flags.relay.as_str() {
         "none" => return Ok((sides, None)),
         "spawn" => Some(Relay::spawn(&sides[0].target.origin(), flags.ca.as_ref())?),
         _ => None,
     };
-    sides.push(side("relay", relay.as_ref().map_or(&flags.relay, |relay| &relay.url))?);
+    let (url, pid) = (relay.as_ref().map_or(&flags.relay, |relay| &relay.url), relay.as_ref().map(|it| it.child.id()));
+    sides.push(side("relay", url, pid)?);
     Ok((sides, relay))
 }
 
 /// Different in every process; a hasher's random seed is entropy enough to number a run.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0)
 }
@@ -257,17 +264,25 @@ fn plan(flags: &Flags, side: &Side, mode: Mode, batch: u64) -> Plan {
         keep_ids,
         steers_mock: steering.iter().any(|(_, value)| value.is_some()),
         answer_bytes: flags.answer_bytes.map_or(0, |bytes| usize::try_from(bytes).expect("32 bits fit")),
+        refusal: Refusal::Failure,
     }
 }
 
 /// A side with its connections while one mode and concurrency is measured.
 struct Lane {
     name: &'static str,
+    pid: Option<u32>,
     plan: Arc<Plan>,
     clients: Vec<Client>,
     total: Tally,
     rounds: Vec<Round>,
     rss_per_stream: Option<f64>,
+}
+
+impl Lane {
+    fn computed(&self) -> anyhow::Result<Duration> {
+        self.pid.map_or(Ok(Duration::ZERO), rss::computed)
+    }
 }
 
 async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, batch: u64) -> anyhow::Result<Run> {
@@ -281,9 +296,10 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
         eprintln!("{mode:?} c={concurrency} round {}/{}", round + 1, flags.rounds);
         for lane in &mut lanes {
             let stretch = Stretch { first, count: per_round, rate: flags.rps };
+            let before = lane.computed()?;
             let (tally, ids, clients) = segment::run(&lane.plan, std::mem::take(&mut lane.clients), stretch).await;
             lane.clients = clients;
-            lane.rounds.push(tally.round());
+            lane.rounds.push(tally.round_of(lane.computed()?.saturating_sub(before)));
             lane.total.merge(&tally);
             append(flags, &ids)?;
         }
@@ -339,7 +355,7 @@ async fn open(flags: &Flags, side: &Side, mode: Mode, concurrency: usize, batch:
     if side.name != "direct" && plan.steers_mock {
         probe(flags, side, &mut clients[0]).await?;
     }
-    Ok(Lane { name: side.name, plan, clients, total: Tally::new(), rounds: Vec::new(), rss_per_stream })
+    Ok(Lane { name: side.name, pid: side.pid, plan, clients, total: Tally::new(), rounds: Vec::new(), rss_per_stream })
 }
 
 /// Those of a hit run fill the cache and may well be misses. Faults show here before the run.

@@ -96,6 +96,10 @@ pub(crate) struct Deltas {
     pub(crate) gateway_over_relay_p50_us: Option<f64>,
     /// Microseconds over the second gateway.
     pub(crate) gateway_over_against_p50_us: Option<f64>,
+    /// What each process computed for an answer, in microseconds.
+    pub(crate) gateway_cpu_us: Option<f64>,
+    pub(crate) relay_cpu_us: Option<f64>,
+    pub(crate) gateway_to_relay_cpu: Option<f64>,
     /// Throughput.
     pub(crate) gateway_to_direct: Option<f64>,
     pub(crate) gateway_to_relay: Option<f64>,
@@ -126,6 +130,9 @@ impl Deltas {
         let ttft: Comparison = |side, base| side.ttft_p50 - base.ttft_p50;
         let gap: Comparison = |side, base| side.gap_p99 - base.gap_p99;
         let ratio: Comparison = |side, base| side.rps / base.rps;
+        let cpu: Comparison = |side, base| side.cpu / base.cpu;
+        let own_cpu: Comparison = |side, _| side.cpu;
+        let computed = |side: Option<Rounds<'_>>| side.is_some_and(|rounds| rounds.iter().any(|round| round.cpu > 0.0));
         let has_gaps = direct.iter().any(|round| round.gap_p99 > 0.0);
         Self {
             gateway_added_p50_us: over(gateway, Some(direct), added),
@@ -136,6 +143,9 @@ impl Deltas {
             relay_added_gap_p99_us: over(relay, Some(direct), gap).filter(|_| has_gaps),
             gateway_over_relay_p50_us: over(gateway, relay, added),
             gateway_over_against_p50_us: over(gateway, against, added),
+            gateway_cpu_us: over(gateway, gateway, own_cpu).filter(|_| computed(gateway)),
+            relay_cpu_us: over(relay, relay, own_cpu).filter(|_| computed(relay)),
+            gateway_to_relay_cpu: over(gateway, relay, cpu).filter(|_| computed(gateway) && computed(relay)),
             gateway_to_direct: over(gateway, Some(direct), ratio),
             gateway_to_relay: over(gateway, relay, ratio),
             gateway_to_against: over(gateway, against, ratio),
@@ -173,6 +183,9 @@ pub(crate) fn print(run: &Run) -> io::Result<()> {
         ("added gap p99 us of the gateway ", deltas.gateway_added_gap_p99_us),
         ("of the relay ", deltas.relay_added_gap_p99_us),
         ("p50 us over the second gateway ", deltas.gateway_over_against_p50_us),
+        ("CPU us an answer of the gateway ", deltas.gateway_cpu_us),
+        ("of the relay ", deltas.relay_cpu_us),
+        ("CPU gateway/relay ", deltas.gateway_to_relay_cpu),
         ("throughput gateway/direct ", deltas.gateway_to_direct),
         ("gateway/relay ", deltas.gateway_to_relay),
         ("gateway/second gateway ", deltas.gateway_to_against),
@@ -242,7 +255,7 @@ mod tests {
 
     #[test]
     fn sides_are_compared_round_by_round() {
-        let round = |rps: f64, p50: f64| Round { rps, p50, ttft_p50: p50 / 2.0, gap_p99: p50 * 2.0 };
+        let round = |rps: f64, p50: f64| Round { rps, p50, ttft_p50: p50 / 2.0, gap_p99: p50 * 2.0, cpu: p50 * 3.0 };
         let direct = [round(100.0, 10.0), round(200.0, 20.0), round(50.0, 5.0)];
         let gateway = [round(50.0, 30.0), round(100.0, 40.0), round(25.0, 25.0)];
         let against = [round(100.0, 29.0), round(200.0, 41.0), round(50.0, 20.0)];
@@ -254,6 +267,7 @@ mod tests {
         assert_eq!((deltas.gateway_added_ttft_p50_us, deltas.gateway_added_gap_p99_us), (Some(10.0), Some(40.0)));
         assert_eq!((deltas.gateway_over_relay_p50_us, deltas.relay_added_gap_p99_us), (None, None));
         assert_eq!((deltas.gateway_to_relay, deltas.relay_to_direct), (None, None));
+        assert_eq!((deltas.gateway_cpu_us, deltas.gateway_to_relay_cpu), (Some(90.0), None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How much memory of its own a process holds, and the most it held while something ran.
+//! How much memory of its own a process holds, the most it held while something ran, and how long it has computed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +19,17 @@ pub(crate) fn anonymous(pid: u32) -> anyhow::Result<u64> {
 fn parse(status: &str) -> Option<u64> {
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     kilobytes.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// How long the threads of a process that are alive have been on a CPU. To the nanosecond, where the sums in
+/// `/proc/PID/stat` come in hundredths of a second.
+pub(crate) fn computed(pid: u32) -> anyhow::Result<Duration> {
+    let path = format!("/proc/{pid}/task");
+    let threads = std::fs::read_dir(&path).with_context(|| format!("cannot read {path}"))?;
+    // A thread that has ended meanwhile counts no more.
+    let times = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok());
+    let nanos = |text: String| text.split_whitespace().next()?.parse::<u64>().ok();
+    Ok(Duration::from_nanos(times.filter_map(nanos).sum()))
 }
 
 /// Looks from a thread of its own until it is asked for what it saw.
@@ -58,6 +69,17 @@ mod tests {
         let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t     412 kB\nRssFile:\t 488 kB\n";
         assert_eq!(parse(status), Some(412 * 1024));
         assert_eq!(parse("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_time_that_a_process_computes_is_counted() {
+        let own = std::process::id();
+        let before = computed(own).expect("this process is alive");
+        let end = before + Duration::from_millis(30);
+        while computed(own).expect("this process is alive") < end {
+            std::hint::spin_loop();
+        }
+        assert!(computed(u32::MAX).is_err());
     }
 
     #[test]

@@ -28,6 +28,16 @@ pub(crate) struct Plan {
     pub(crate) steers_mock: bool,
     /// Answers are padded to so many bytes of text.
     pub(crate) answer_bytes: usize,
+    pub(crate) refusal: Refusal,
+}
+
+/// What a 503 that says when to come back is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A failure like any other.
+    Failure,
+    /// Counted by itself: the gateway has enough to do.
+    Counted,
 }
 
 /// Which requests of the plan, and when they are due.
@@ -117,6 +127,10 @@ async fn work(plan: Arc<Plan>, schedule: Arc<Schedule>, mut client: Client) -> (
         plan.questions.write(plan.repeat.map_or(number, |set| number % set), &mut question);
         let asked = tokio::time::timeout(plan.timeout, client.ask(&question)).await;
         let end = Instant::now();
+        if plan.refusal == Refusal::Counted && matches!(asked, Ok(Ok(()))) && is_refusal(&client) {
+            part.refusals.push(since(start, end));
+            continue;
+        }
         match judge(&plan, asked, &client, &question, &mut part) {
             Ok(()) => {
                 part.latency.push(since(start, end));
@@ -126,6 +140,12 @@ async fn work(plan: Arc<Plan>, schedule: Arc<Schedule>, mut client: Client) -> (
         }
     }
     (part, client)
+}
+
+/// Whether it is the refusal of a gateway that has enough to do.
+fn is_refusal(client: &Client) -> bool {
+    let later = client.parser.header("retry-after").and_then(|seconds| seconds.parse::<u32>().ok());
+    client.parser.status() == 503 && later.is_some_and(|seconds| seconds > 0)
 }
 
 type Asked = Result<Result<(), Failure>, tokio::time::error::Elapsed>;

@@ -16,6 +16,8 @@ pub(crate) struct Part {
     /// Nanoseconds to the first byte of the body.
     pub(crate) ttft: Vec<u64>,
     pub(crate) gaps: Vec<u64>,
+    /// Nanoseconds to the end of a refusal.
+    pub(crate) refusals: Vec<u64>,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) x_cache: BTreeMap<String, u64>,
     /// Right answers whose bytes are not the mock's.
@@ -36,6 +38,7 @@ pub(crate) struct Tally {
     latency: Histogram<u64>,
     ttft: Histogram<u64>,
     gaps: Histogram<u64>,
+    refusals: Histogram<u64>,
     errors: BTreeMap<String, u64>,
     x_cache: BTreeMap<String, u64>,
     rewritten: u64,
@@ -51,6 +54,7 @@ impl Tally {
             latency: histogram(),
             ttft: histogram(),
             gaps: histogram(),
+            refusals: histogram(),
             errors: BTreeMap::new(),
             x_cache: BTreeMap::new(),
             rewritten: 0,
@@ -60,9 +64,12 @@ impl Tally {
     }
 
     pub(crate) fn add(&mut self, part: &Part) {
-        for (histogram, values) in
-            [(&mut self.latency, &part.latency), (&mut self.ttft, &part.ttft), (&mut self.gaps, &part.gaps)]
-        {
+        for (histogram, values) in [
+            (&mut self.latency, &part.latency),
+            (&mut self.ttft, &part.ttft),
+            (&mut self.gaps, &part.gaps),
+            (&mut self.refusals, &part.refusals),
+        ] {
             for value in values {
                 histogram.record(*value).expect("an auto-resizing histogram takes every value");
             }
@@ -77,9 +84,12 @@ impl Tally {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (into, from) in
-            [(&mut self.latency, &other.latency), (&mut self.ttft, &other.ttft), (&mut self.gaps, &other.gaps)]
-        {
+        for (into, from) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.ttft, &other.ttft),
+            (&mut self.gaps, &other.gaps),
+            (&mut self.refusals, &other.refusals),
+        ] {
             into.add(from).expect("an auto-resizing histogram takes every value");
         }
         add_counts(&mut self.errors, &other.errors);
@@ -102,7 +112,14 @@ impl Tally {
             p50: at(&self.latency, 0.5),
             ttft_p50: at(&self.ttft, 0.5),
             gap_p99: at(&self.gaps, 0.99),
+            cpu: 0.0,
         }
+    }
+
+    /// As before, of a side whose process has computed for so long meanwhile.
+    pub(crate) fn round_of(&self, computed: Duration) -> Round {
+        let answers = (self.latency.len() as f64).max(1.0);
+        Round { cpu: computed.as_secs_f64() * 1e6 / answers, ..self.round() }
     }
 
     pub(crate) fn failures(&self) -> u64 {
@@ -118,6 +135,8 @@ impl Tally {
             latency_us: Spread::of(&self.latency),
             ttft_us: Spread::of(&self.ttft),
             gap_us: (!self.gaps.is_empty()).then(|| Spread::of(&self.gaps)),
+            refused: self.refusals.len(),
+            refusal_us: (!self.refusals.is_empty()).then(|| Spread::of(&self.refusals)),
             stalls: self.gaps.count_between(nanos(stall).saturating_add(1), u64::MAX),
             errors: self.errors.clone(),
             x_cache: self.x_cache.clone(),
@@ -156,13 +175,15 @@ impl Spread {
     }
 }
 
-/// One side in one round: right answers a second, the others in microseconds; of no gaps, zero.
+/// One side in one round: right answers a second, the others in microseconds; of no gaps and no known process, zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     pub(crate) rps: f64,
     pub(crate) p50: f64,
     pub(crate) ttft_p50: f64,
     pub(crate) gap_p99: f64,
+    /// What its process computed for an answer.
+    pub(crate) cpu: f64,
 }
 
 /// A tally as it is written down.
@@ -174,6 +195,9 @@ pub(crate) struct Summary {
     pub(crate) latency_us: Spread,
     pub(crate) ttft_us: Spread,
     pub(crate) gap_us: Option<Spread>,
+    /// 503 with `Retry-After`, where that is no failure.
+    pub(crate) refused: u64,
+    pub(crate) refusal_us: Option<Spread>,
     pub(crate) stalls: u64,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) x_cache: BTreeMap<String, u64>,

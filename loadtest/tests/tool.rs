@@ -324,3 +324,49 @@ fn a_gateway_that_drops_the_mocks_headers_is_told_before_the_run() {
     assert!(!output.status.success());
     assert!(text(&output).contains("does not pass on x-mock-"), "{}", text(&output));
 }
+
+#[test]
+fn what_a_gateway_computes_for_an_answer_is_told_beside_the_relay() {
+    let mock = mock(Behaviour::default());
+    let (url, own) = (mock.base_url(), std::process::id().to_string());
+    let flags = ["--mode", "sse", "-c", "1", "-n", "6", "--pid", &own];
+    let (output, figures) = matched(&[&["--direct", &url, "--gateway", &url], &flags[..]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    for figure in ["gateway_cpu_us", "relay_cpu_us", "gateway_to_relay_cpu"] {
+        assert!(figures["runs"][0]["deltas"][figure].as_f64() > Some(0.0), "{figure}");
+    }
+}
+
+/// Runs `overload` for a moment and reads its JSON.
+fn overloaded(url: &str) -> (Output, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("figures.json");
+    let flags = ["--rate", "400", "--factors", "0.5,1", "--duration", "0.1", "--rounds", "2", "-c", "4", "--json"];
+    let output = tool(&[&["overload", "--target", url], &flags[..], &[path.to_str().expect("UTF-8")]].concat());
+    let figures = std::fs::read(&path).map(|bytes| serde_json::from_slice(&bytes).expect("JSON")).unwrap_or_default();
+    (output, figures)
+}
+
+#[test]
+fn refusals_that_say_when_to_come_back_are_counted_and_the_served_are_timed() {
+    let mock = mock(Behaviour::default());
+    let refusal = Behaviour { times: Some(30), retry_after: Some("2".to_owned()), ..Behaviour::status(503) };
+    mock.script([refusal]);
+    let (output, figures) = overloaded(&mock.base_url());
+    assert!(output.status.success(), "{}", text(&output));
+    let offers = figures["offers"].as_array().expect("offers");
+    let sum = |key: &str| offers.iter().map(|offer| offer[key].as_u64().expect("a count")).sum::<u64>();
+    assert_eq!((sum("refused"), sum("admitted")), (30, 90), "20 and 40 requests in each of two rounds");
+    for offer in offers {
+        assert!(offer["latency_us"]["p99"].as_f64() > Some(0.0) && offer["p99_to_first"].is_f64());
+    }
+}
+
+#[test]
+fn a_refusal_that_does_not_say_when_to_come_back_fails_the_run() {
+    let mock = mock(Behaviour::default());
+    mock.script([Behaviour { times: Some(1), ..Behaviour::status(503) }]);
+    let (output, figures) = overloaded(&mock.base_url());
+    assert!(!output.status.success());
+    assert_eq!(figures["offers"][0]["errors"]["status 503"], 1, "{}", text(&output));
+}

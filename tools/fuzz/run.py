@@ -1,7 +1,10 @@
-"""Runs the fuzz targets: each until FUZZ_QUIET_S (600) seconds have brought no new coverage, two at a time.
+"""Runs the fuzz targets: each until FUZZ_QUIET_S (600) seconds have brought no new coverage, FUZZ_JOBS (2) at a time.
 
+The seconds are those of the target's own CPU time, so that a busy machine or a stopped process makes the claim no weaker.
+An input that takes five minutes is a fault: a process that was stopped meanwhile takes long, too.
 The stable compiler is enough: these are the flags that libFuzzer needs to see where a run has been. Finds are written to
-tools/fuzz/artifacts; `target/.../release/NAME FILE` runs one again. Needs a C++ compiler. FUZZ_ONLY names targets.
+tools/fuzz/artifacts; `target/.../release/NAME FILE` runs one again. What a run has found to be of use stays in FUZZ_CORPUS
+(tools/fuzz/corpus), where the next begins. Needs Linux and a C++ compiler. FUZZ_ONLY names targets.
 """
 
 import os
@@ -9,7 +12,6 @@ import re
 import selectors
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +22,10 @@ QUIET_S = float(os.environ.get("FUZZ_QUIET_S", "600"))
 FLAGS = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4", "-Cdebug-assertions", "-Ccodegen-units=1",
          "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters", "-Cllvm-args=-sanitizer-coverage-pc-table",
          "-Cllvm-args=-sanitizer-coverage-trace-compares"]
-COVERED = re.compile(r"cov: (\d+)")
+JOBS = int(os.environ.get("FUZZ_JOBS", "2"))
+CORPUS = Path(os.environ.get("FUZZ_CORPUS", HERE / "corpus"))
+# A line of libFuzzer: executions so far, and what they covered.
+LINE = re.compile(r"#(\d+)\t\S+ +cov: (\d+)")
 
 
 def build():
@@ -48,45 +53,57 @@ def goldens():
                 yield "dialect_request", name, bytes([apis.index(speaks)]) + text
             elif ".stream.in" in path.name:
                 yield "dialect_stream", name, bytes([pairs.index((answers, asks)), 6]) + text
-            elif ".answer." in path.name and speaks in kept:
-                yield "dialect_answer", name, bytes([kept.index(speaks)]) + text
+            elif ".answer." in path.name:
+                if speaks in kept:
+                    yield "dialect_answer", name, bytes([kept.index(speaks)]) + text
+                if ".in." in path.name:
+                    yield "dialect_whole", name, bytes([pairs.index((answers, asks)), 0]) + text
+
+
+def cpu_s(pid):
+    """Seconds of CPU time that a process has had; of one that has ended, but was not waited for, too."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run(binary):
-    """One target: what was covered, in how many seconds, and whether it fell."""
-    corpus, finds = HERE / "corpus" / binary.name, HERE / "artifacts" / binary.name
+    """One target: executions, what was covered, in how many seconds of CPU time, and what it said if it fell."""
+    corpus, finds = CORPUS / binary.name, HERE / "artifacts" / binary.name
     for folder in (corpus, finds):
         folder.mkdir(parents=True, exist_ok=True)
     seeds = [seeds for seeds in [HERE / "seeds" / binary.name] if seeds.is_dir()]
-    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=10", f"-artifact_prefix={finds}/", corpus, *seeds],
+    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=300", f"-artifact_prefix={finds}/", corpus, *seeds],
                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
     os.set_blocking(child.stderr.fileno(), False)
     watch = selectors.DefaultSelector()
     watch.register(child.stderr, selectors.EVENT_READ)
-    started = last = time.monotonic()
-    covered, tail = 0, ""
-    while child.poll() is None and time.monotonic() - last < QUIET_S:
-        for _ in watch.select(timeout=1):
-            tail = (tail + (child.stderr.read() or b"").decode(errors="replace"))[-8192:]
-            now = max(map(int, COVERED.findall(tail)), default=0)
-            covered, last = (now, time.monotonic()) if now > covered else (covered, last)
-    fell = child.poll() is not None
+    runs, covered, last, used, tail, ended = 0, 0, 0.0, 0.0, "", False
+    while not ended and used - last < QUIET_S:
+        ready = watch.select(timeout=1)
+        said = child.stderr.read() if ready else None
+        ended = said == b""
+        tail = (tail + (said or b"").decode(errors="replace"))[-8192:]
+        used = cpu_s(child.pid)
+        for count, edges in LINE.findall(tail):
+            runs = max(runs, int(count))
+            covered, last = (int(edges), used) if int(edges) > covered else (covered, last)
     child.kill()
     child.wait()
-    return binary.name, covered, time.monotonic() - started, tail if fell else None
+    return binary.name, runs, covered, used, tail if ended else None
 
 
 def main():
     folder = build()
     for target, name, data in goldens():
-        (HERE / "corpus" / target).mkdir(parents=True, exist_ok=True)
-        (HERE / "corpus" / target / name).write_bytes(data)
+        (CORPUS / target).mkdir(parents=True, exist_ok=True)
+        (CORPUS / target / name).write_bytes(data)
     only = os.environ.get("FUZZ_ONLY", "").split()
     names = sorted(path.stem for path in (HERE / "targets").glob("*.rs") if not only or path.stem in only)
     failed = False
-    with ThreadPoolExecutor(max(1, min(2, os.cpu_count() or 1))) as pool:
-        for name, covered, took, fell in pool.map(run, [folder / name for name in names]):
-            print(f"fuzz: {name}: {covered} edges, {took:.0f} s: {'FOUND A FAULT' if fell else 'nothing found'}", flush=True)
+    with ThreadPoolExecutor(max(1, min(JOBS, os.cpu_count() or 1))) as pool:
+        for name, runs, covered, used, fell in pool.map(run, [folder / name for name in names]):
+            told = "FOUND A FAULT" if fell else "nothing found"
+            print(f"fuzz: {name}: {runs} executions, {covered} edges, {used:.0f} s of CPU time: {told}", flush=True)
             if fell:
                 failed = True
                 print(fell, file=sys.stderr)

@@ -9,7 +9,7 @@ use signet_dialect::{Api, Defaults, Request, translate_request};
 const APIS: [Api; 6] =
     [Api::Chat, Api::Completions, Api::Responses, Api::Embeddings, Api::Messages, Api::CountTokens];
 
-/// The first byte says which API; the rest is the body.
+// The first byte says which API; the rest is the body.
 fuzz_target!(|data: &[u8]| {
     let Some((api, body)) = data.split_first() else { return };
     let (api, body) = (APIS[usize::from(*api) % APIS.len()], Bytes::copy_from_slice(body));

@@ -51,6 +51,12 @@ fn translated(from: Api, to: Api, stream: &[u8]) -> Option<Bytes> {
     Some(out.freeze())
 }
 
+/// Whether all of `part` stands in `whole`, in this order.
+fn stands_in(part: &str, whole: &str) -> bool {
+    let mut rest = whole.chars();
+    part.chars().all(|char| rest.any(|next| next == char))
+}
+
 fuzz_target!(|data: &[u8]| {
     let [pair, size, stream @ ..] = data else { return };
     let (from, to) = PAIRS[usize::from(*pair) % PAIRS.len()];
@@ -59,7 +65,12 @@ fuzz_target!(|data: &[u8]| {
     let uncut = fold(from, stream, stream.len().max(1));
     assert_eq!((&bytes, whole), (&uncut.0, uncut.2), "a cut changes what passes");
     assert_eq!(answer.as_ref().map(Kept::digest), uncut.1.as_ref().map(Kept::digest), "a cut changes the answer");
-    let (Some(said), Some(_), true) = (translated(from, to, stream), answer, whole) else { return };
-    let (_, _, whole) = fold(to, &said, said.len().max(1));
+    let (Some(said), Some(answer), true) = (translated(from, to, stream), answer, whole) else { return };
+    let (_, there, whole) = fold(to, &said, said.len().max(1));
     assert!(whole, "the translation of a whole stream is whole");
+    let there = there.expect("the translation of an answer is one");
+    let [was, is] = [answer, there].map(|kept| kept.text().unwrap_or_default());
+    assert!(stands_in(&was, &is), "a word was lost");
+    // A refusal is a text of its own in one API and like any other in another.
+    assert!(was == is || stream.windows(7).any(|key| key == b"refusal"), "a word was made up");
 });

@@ -13,6 +13,8 @@ pub(crate) struct Reader {
     started: bool,
     stopped: bool,
     done: bool,
+    /// The block that is open. Its end is told even where the provider's is missing: what it says would be, too.
+    open: Option<u32>,
     usage: Tokens,
     /// `input_tokens`, which are what no cache knew.
     fresh: u64,
@@ -46,8 +48,13 @@ impl ReadEvents for Reader {
         }
         match kind {
             Some("content_block_delta") => self.delta(data, &event, sink),
-            Some("content_block_start") => open(data, &event, sink),
-            Some("content_block_stop") => sink(Delta::Close { at: index(&event)? }),
+            Some("content_block_start") => {
+                self.close(sink)?;
+                self.open = Some(open(data, &event, sink)?);
+                Ok(())
+            }
+            Some("content_block_stop") if self.open == Some(index(&event)?) => self.close(sink),
+            Some("content_block_stop") => Ok(()),
             Some("message_start") => self.start(data, &event, sink),
             Some("message_delta") => self.change(&event, sink),
             Some("message_stop") if !self.stopped => Err(Untranslatable("the answer is not whole")),
@@ -83,8 +90,16 @@ impl Reader {
         sink(Delta::Start { id: text(data, message, "id"), model: text(data, message, "model") })
     }
 
+    fn close(&mut self, sink: &mut Sink<'_>) -> Result<(), Untranslatable> {
+        self.template = None;
+        self.open.take().map_or(Ok(()), |at| sink(Delta::Close { at }))
+    }
+
     fn delta(&mut self, data: &[u8], event: &[Member<'_>], sink: &mut Sink<'_>) -> Result<(), Untranslatable> {
         let (at, delta) = (index(event)?, object(event, "delta"));
+        if self.open != Some(at) {
+            return Err(Untranslatable("blocks overlap"));
+        }
         let (growing, key) = match get(delta, "type").and_then(Json::as_str) {
             Some("text_delta") => (Growing::Text, "text"),
             Some("thinking_delta") => (Growing::Thinking, "thinking"),
@@ -112,6 +127,7 @@ impl Reader {
             _ => return Err(Untranslatable("a stop reason is not known")),
         };
         if !std::mem::replace(&mut self.stopped, true) {
+            self.close(sink)?;
             sink(Delta::Stop { choice: 0, why })?;
         }
         sink(Delta::Usage(self.usage))
@@ -133,8 +149,8 @@ impl Reader {
     }
 }
 
-/// A block may begin with some of its text.
-fn open(data: &[u8], event: &[Member<'_>], sink: &mut Sink<'_>) -> Result<(), Untranslatable> {
+/// A block may begin with some of its text. Returns its number.
+fn open(data: &[u8], event: &[Member<'_>], sink: &mut Sink<'_>) -> Result<u32, Untranslatable> {
     let (at, block) = (index(event)?, object(event, "content_block"));
     let (what, grows) = match get(block, "type").and_then(Json::as_str) {
         Some("text") if get(block, "citations").and_then(Json::as_array).is_some_and(|cites| !cites.is_empty()) => {
@@ -156,7 +172,8 @@ fn open(data: &[u8], event: &[Member<'_>], sink: &mut Sink<'_>) -> Result<(), Un
         RawStr::escape(&String::from_utf8_lossy(&json), &mut escaped);
         grow(at, Growing::Input, RawStr::between_quotes(&escaped).ok_or(MALFORMED)?, sink)?;
     }
-    grow(at, Growing::Signature, text(data, block, "signature"), sink)
+    grow(at, Growing::Signature, text(data, block, "signature"), sink)?;
+    Ok(at)
 }
 
 fn grow(at: u32, growing: Growing, text: RawStr<'_>, sink: &mut Sink<'_>) -> Result<(), Untranslatable> {
