@@ -31,6 +31,13 @@ pub struct Config {
     pub max_entry_bytes: usize,
 }
 
+impl Config {
+    /// How long after it was asked for an entry is of use at most: its lifetime, and what it may be used for after.
+    pub const fn kept_max(&self) -> Duration {
+        self.ttl_max.saturating_add(self.stale_if_error)
+    }
+}
+
 /// Which layers a request may read, and how choosy it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadPolicy {
@@ -115,7 +122,7 @@ impl Cache {
         let local = Moka::builder()
             .max_capacity(config.l1_max_bytes)
             .weigher(|_, entry: &Arc<Entry>| u32::try_from(entry.weight()).unwrap_or(u32::MAX))
-            .time_to_live(config.ttl_max.saturating_add(config.stale_if_error))
+            .time_to_live(config.kept_max())
             // moka's own policy refuses newcomers that are no more popular than what is held: once full, a fresh answer
             // would be forgotten before the same request can come again.
             .eviction_policy(EvictionPolicy::lru())

@@ -20,6 +20,7 @@ mod settings;
 mod tree;
 mod upstream;
 mod urls;
+mod yaml;
 
 pub use env::{Env, ProcessEnv};
 pub use file::read_file;

@@ -3,11 +3,15 @@
 //! The keys are those of its proxy's `config.yaml` as its documentation had them in November 2026. What has no counterpart is
 //! named with its path and left out, never guessed; a literal key is never written down again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::yaml;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use toml::Value;
+use yaml_rust2::Yaml;
 use yaml_rust2::yaml::Hash;
-use yaml_rust2::{Yaml, YamlLoader};
+
+/// A target's highest `order`, so that those behind it have room.
+const ORDER_MAX: u64 = 1 << 20;
 
 /// What could be taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,19 +27,20 @@ pub struct Imported {
 /// Reads a `LiteLLM` configuration.
 ///
 /// # Errors
-/// It is not YAML, or not a mapping.
+/// It is not YAML, or not one mapping, or its aliases or its nesting go beyond what a configuration can need.
 pub fn import_litellm(yaml: &str) -> Result<Imported, String> {
-    let documents = YamlLoader::load_from_str(yaml).map_err(|error| format!("not YAML: {error}"))?;
-    let Some(Yaml::Hash(root)) = documents.into_iter().next() else { return Err("not a mapping".to_owned()) };
+    let mut documents = yaml::documents(yaml)?.into_iter();
+    let (Some(Yaml::Hash(root)), None) = (documents.next(), documents.next()) else {
+        return Err("not one mapping".to_owned());
+    };
     let mut import = Import::default();
     import.root(&root);
     Ok(import.end())
 }
 
 /// One place that models go to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Provider {
-    name: String,
     kind: &'static str,
     base_url: Option<String>,
     key_env: Option<String>,
@@ -60,7 +65,10 @@ struct Model {
 
 #[derive(Default)]
 struct Import {
-    providers: Vec<Provider>,
+    /// With their names, which the places are found by.
+    providers: Vec<(String, Provider)>,
+    places: HashMap<Provider, usize>,
+    of_kind: BTreeMap<&'static str, usize>,
     models: BTreeMap<String, Model>,
     attempts_max: Option<u64>,
     notes: Vec<String>,
@@ -143,16 +151,18 @@ impl Import {
         if kind == "azure" && base.is_none() {
             return self.note(&params, "has no api_base, and is left out");
         }
+        // Without its base it would be asked somewhere else.
+        if let Some(why) = base.as_deref().and_then(unfit) {
+            return self.note(&params, &format!("has an api_base that {why}; it is left out"));
+        }
         let seconds = |key: &str| match &entry["litellm_params"][key] {
-            Yaml::Integer(seconds) => u64::try_from(*seconds).ok().map(|seconds| seconds * 1000),
-            Yaml::Real(text) => text.parse::<f64>().ok().and_then(millis),
+            number @ (Yaml::Integer(_) | Yaml::Real(_)) => number_of(number).and_then(millis),
             _ => None,
         };
         let provider = Provider {
-            name: String::new(),
             kind,
             key_env: self.key(&params, name, text("api_key"), kind, base.is_some()),
-            base_url: base.filter(|base| !base.starts_with("os.environ/")),
+            base_url: base,
             api_version: text("api_version").filter(|_| kind == "azure"),
             first_byte_ms: seconds("timeout").filter(|ms| *ms > 0),
         };
@@ -162,7 +172,7 @@ impl Import {
             provider: self.provider(provider),
             model: model.to_owned(),
             weight: number("weight").filter(|weight| *weight > 0).unwrap_or(1),
-            order: number("order").unwrap_or(0),
+            order: number("order").unwrap_or(0).min(ORDER_MAX),
         };
         self.models.entry(name.to_owned()).or_default().targets.push(target);
     }
@@ -208,26 +218,17 @@ impl Import {
     }
 
     /// The place of this provider, which may be known already.
-    fn provider(&mut self, mut provider: Provider) -> usize {
-        let same = |known: &Provider| {
-            let name = known.name.clone();
-            *known
-                == Provider {
-                    name,
-                    base_url: provider.base_url.clone(),
-                    key_env: provider.key_env.clone(),
-                    api_version: provider.api_version.clone(),
-                    ..provider
-                }
-        };
-        if let Some(known) = self.providers.iter().position(same) {
-            return known;
+    fn provider(&mut self, provider: Provider) -> usize {
+        if let Some(known) = self.places.get(&provider) {
+            return *known;
         }
-        let of_kind = self.providers.iter().filter(|known| known.kind == provider.kind).count();
-        provider.name =
-            if of_kind == 0 { provider.kind.to_owned() } else { format!("{}-{}", provider.kind, of_kind + 1) };
-        self.providers.push(provider);
-        self.providers.len() - 1
+        let of_kind = self.of_kind.entry(provider.kind).or_default();
+        *of_kind += 1;
+        let name = if *of_kind == 1 { provider.kind.to_owned() } else { format!("{}-{}", provider.kind, *of_kind) };
+        let place = self.providers.len();
+        self.places.insert(provider.clone(), place);
+        self.providers.push((name, provider));
+        place
     }
 
     /// Models with all their targets, those they fall back to last.
@@ -261,7 +262,7 @@ impl Import {
 
     /// Targets that share requests have to be of one kind.
     fn part_kinds(&self, name: &str, targets: &mut [Target], notes: &mut Vec<String>) {
-        let kind = |target: &Target| self.providers[target.provider].kind;
+        let kind = |target: &Target| self.providers[target.provider].1.kind;
         let mixed = targets.iter().any(|a| targets.iter().any(|b| a.order == b.order && kind(a) != kind(b)));
         if mixed {
             notes.push(format!(
@@ -277,8 +278,8 @@ impl Import {
     fn end(mut self) -> Imported {
         let models = self.complete();
         let mut text = String::new();
-        for provider in &self.providers {
-            provider.write(&mut text);
+        for (name, provider) in &self.providers {
+            provider.write(name, &mut text);
         }
         for (name, (targets, aliases)) in &models {
             write_line(&mut text, "[[model]]");
@@ -292,7 +293,7 @@ impl Import {
             }
             write_line(&mut text, "targets = [");
             for target in targets {
-                let (provider, model) = (quoted(&self.providers[target.provider].name), quoted(&target.model));
+                let (provider, model) = (quoted(&self.providers[target.provider].0), quoted(&target.model));
                 let (weight, order) = (target.weight, target.order);
                 write_line(
                     &mut text,
@@ -306,12 +307,12 @@ impl Import {
 }
 
 impl Provider {
-    fn write(&self, text: &mut String) {
+    fn write(&self, name: &str, text: &mut String) {
         write_line(text, "[[provider]]");
         let first_byte = self.first_byte_ms.map(|ms| ms.to_string());
         let quoted_one = |value: &Option<String>| value.as_deref().map(quoted);
         for (key, value) in [
-            ("name", Some(quoted(&self.name))),
+            ("name", Some(quoted(name))),
             ("kind", Some(quoted(self.kind))),
             ("base_url", quoted_one(&self.base_url)),
             ("api_key_env", quoted_one(&self.key_env)),
@@ -339,6 +340,26 @@ fn kind(model: &str, has_base: bool) -> Option<(&'static str, &str)> {
             Some(("openai", rest))
         }
         Some(_) => None,
+    }
+}
+
+/// Why a base cannot be written down.
+fn unfit(base: &str) -> Option<&'static str> {
+    let (_, rest) = base.split_once("://").unwrap_or(("", base));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match base {
+        _ if base.starts_with("os.environ/") => Some("stands in a variable, which is not expressed"),
+        _ if authority.contains('@') || base.contains('?') => {
+            Some("may hold a credential, which is not written down again")
+        }
+        _ => None,
+    }
+}
+
+fn number_of(value: &Yaml) -> Option<f64> {
+    match value {
+        Yaml::Integer(whole) => u32::try_from(*whole).ok().map(f64::from),
+        other => other.as_f64(),
     }
 }
 

@@ -103,6 +103,34 @@ fn what_is_no_configuration_is_refused_or_gives_no_model() {
     assert_eq!(import_litellm("x: 1").expect("a mapping").models, 0);
 }
 
+#[test]
+fn a_deployment_whose_base_cannot_be_written_down_is_left_out_and_asked_nowhere_else() {
+    for base in ["os.environ/PRIVATE_BASE", "https://user:pw-secret@h/v1", "https://h/v1?key=q-secret"] {
+        let yaml = format!("model_list: [{{model_name: m, litellm_params: {{model: gpt, api_base: '{base}'}}}}]");
+        let imported = import_litellm(&yaml).expect("YAML");
+        assert_eq!((imported.models, &*imported.text), (0, ""), "{base}");
+        assert!(imported.notes[0].starts_with("model_list[0].litellm_params: has an api_base that "), "{imported:?}");
+        assert!(!format!("{imported:?}").contains("secret"));
+    }
+}
+
+#[test]
+fn numbers_beyond_reason_overflow_nothing() {
+    const MOST: i64 = i64::MAX;
+    let yaml = format!(
+        "model_list:\n- {{model_name: m, litellm_params: {{model: a, timeout: {MOST}, order: {MOST}}}}}\n\
+         - {{model_name: n, litellm_params: {{model: b, timeout: .inf, order: {MOST}}}}}\n\
+         router_settings: {{fallbacks: [{{m: [n, n, n]}}]}}\n"
+    );
+    let imported = import_litellm(&yaml).expect("YAML");
+    assert!(imported.models == 2 && !imported.text.contains("first_byte"), "{}", imported.text);
+}
+
+#[test]
+fn a_second_document_is_not_passed_over_in_silence() {
+    assert_eq!(import_litellm("a: 1\n---\nmodel_list: []\n"), Err("not one mapping".to_owned()));
+}
+
 proptest! {
     #[test]
     fn any_name_survives_and_no_text_breaks_the_file(name in "[ -~]{1,20}", model in "[a-z\"'\\\\ ]{1,12}") {

@@ -239,7 +239,7 @@ impl Pipeline {
 
     /// From when on no entry that the rule takes can be left.
     fn outlives(&self, rule: &Withdrawal) -> u64 {
-        let longest = u64::try_from(self.parts.cache.config().ttl_max.as_millis()).unwrap_or(u64::MAX);
+        let longest = u64::try_from(self.parts.cache.config().kept_max().as_millis()).unwrap_or(u64::MAX);
         rule.stored_by_ms.saturating_add(longest)
     }
 
@@ -302,7 +302,7 @@ impl Follower {
         }
         self.cursor = cursor;
         withdrawals.trust();
-        let longest = u64::try_from(self.cache.config().ttl_max.as_millis()).unwrap_or(u64::MAX);
+        let longest = u64::try_from(self.cache.config().kept_max().as_millis()).unwrap_or(u64::MAX);
         withdrawals.forget_before(self.clock.now_ms().saturating_sub(longest));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::out::{complain, say};
 use crate::exit;
 use clap::Subcommand;
-use signet_config::{Config, DEFAULT_TEXT, Overrides, ProcessEnv, import_litellm};
+use signet_config::{Config, DEFAULT_TEXT, Overrides, ProcessEnv, import_litellm, read_file};
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -44,8 +44,9 @@ pub(crate) fn run(command: &ConfigCommand) -> u8 {
 }
 
 fn import(file: &Path) -> u8 {
-    let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
-    match read.and_then(|text| import_litellm(&text)) {
+    let read = read_file(file).map_err(|error| error.to_string());
+    let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
+    match text.and_then(|text| import_litellm(&text)) {
         Ok(imported) => {
             for note in &imported.notes {
                 complain(note);

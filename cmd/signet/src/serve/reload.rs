@@ -9,11 +9,10 @@ use super::keys::hex;
 use anyhow::Result;
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
-use signet_config::{Config, Overrides, Problems, ProcessEnv};
+use signet_config::{Config, Overrides, Problems, ProcessEnv, read_file};
 use signet_http::{App, Generation, Health, Reload};
 use signet_pipeline::Recorder;
 use signet_provider::{Fleet, HttpProvider};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
@@ -181,7 +180,7 @@ impl Reloader {
         let files = self.lock().config.files.clone();
         let mut hash = Sha256::new();
         for file in self.source.file.iter().chain(&files) {
-            hash.update(fs::read(file).map_or([0; 32], |bytes| Sha256::digest(bytes).into()));
+            hash.update(read_file(file).map_or([0; 32], |bytes| Sha256::digest(bytes).into()));
         }
         hash.finalize().into()
     }

@@ -193,3 +193,35 @@ fn what_is_imported_from_a_litellm_list_serves_and_what_is_not_is_named_on_stand
     assert_eq!(import("model_list: []".to_owned()).0, Some(78));
     assert_eq!(import("model_list: [".to_owned()).0, Some(78));
 }
+
+#[test]
+fn a_pipe_or_a_device_in_the_place_of_the_configuration_is_a_fault_and_the_watch_goes_on() {
+    let (mock, other) = (mock(), mock());
+    let files = Files::of("first", &mock);
+    let gateway = files.start(true);
+    let odd: [&dyn Fn(&PathBuf); 3] = [
+        &|place| {
+            let made = std::process::Command::new("mkfifo").arg(place).status();
+            assert!(made.is_ok_and(|status| status.success()));
+        },
+        &|place| std::os::unix::fs::symlink("/dev/zero", place).expect("a link"),
+        &|place| fs::create_dir(place).expect("a folder"),
+    ];
+    for put in odd {
+        let place = files.at("signet.toml");
+        fs::remove_file(&place).ok();
+        put(&place);
+        eventually("the fault", || {
+            let (_, _, faults) = shown(&gateway.admin_get(RELOAD), 200);
+            faults.first().is_some_and(|fault| fault.contains("not a plain file")).then_some(())
+        });
+        fs::remove_file(&place).or_else(|_| fs::remove_dir(&place)).expect("removed");
+        files.provider("second", &other, "");
+        eventually("the good one", || {
+            let (_, _, faults) = shown(&gateway.admin_get(RELOAD), 200);
+            faults.is_empty().then_some(())
+        });
+    }
+    gateway.chat(&chat("What is a weir?"), &[]).is(200, "MISS");
+    assert_eq!(other.counts().requests, 1);
+}

@@ -93,3 +93,34 @@ fn a_warm_start_keeps_expired_answers_for_their_window() {
     let said: Value = gateway.chat(&chat(PROMPT), &[]).json();
     assert!(said["choices"].is_array());
 }
+
+/// The longest lifetime is over twice, so a rule that lives as long as the entries it takes is forgotten if it ever is.
+#[test]
+fn a_withdrawn_answer_is_not_served_stale_either_however_long_ago_that_was() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let setup = Setup::on(&mock).within(data.path()).set("cache.stale_if_error_s", "600");
+    let setup = setup.set("cache.ttl_s", "1").set("cache.ttl_max_s", "1");
+    let gateway = setup.start();
+    let wrong = gateway.chat(&chat(PROMPT), &[]).id();
+    let verdict = gateway.post(&format!("/v1/lineage/{wrong}/feedback"), &[], br#"{"cache":"wrong"}"#);
+    assert_eq!(verdict.status, 200, "{}", verdict.text());
+    for later in ["What is a weir?", "What is a fen?"] {
+        gateway.chat(&chat(later), &[]).is(200, "MISS");
+        eventually("the end of a lifetime that began later", || {
+            let answer = gateway.chat(&chat(later), &[("Cache-Control", "only-if-cached")]);
+            (answer.status == 504).then_some(())
+        });
+    }
+    let refused = |gateway: &Gateway| {
+        mock.script([Behaviour::status(500)]);
+        assert_eq!(gateway.chat(&chat(PROMPT), &[]).status, 500, "it was taken back");
+    };
+    refused(&gateway);
+    drop(gateway.stop());
+    let gateway = setup.start();
+    eventually("the durable rows", || {
+        mock.script([Behaviour::status(500)]);
+        (gateway.chat(&chat("What is a fen?"), &[]).status == 200).then_some(())
+    });
+    refused(&gateway);
+}
