@@ -328,12 +328,7 @@ impl Pipeline {
     }
 
     /// The answer in the form that this participant asked for.
-    fn given<'l>(
-        &self,
-        landed: &'l Landed,
-        answered: &'l Answered,
-        plan: &Plan,
-    ) -> Result<Given<'l>, Untranslatable> {
+    fn given<'l>(&self, landed: &'l Landed, answered: &'l Answered, plan: &Plan) -> Result<Given<'l>, Untranslatable> {
         let wants_stream = plan.asked.stream();
         let (status, headers, reading, tier, ttfb, came) = match answered {
             Answered::Whole(w) => (w.status, &w.headers, &w.reading, w.tier, w.ttfb, Some(&w.body)),
@@ -463,7 +458,7 @@ impl Pipeline {
     }
 }
 
-/// The record as what others name when they stand on it.
+/// The record as what others name when they stand on it. Without a digest its fingerprint is zero, and they name none.
 pub(crate) fn source(attested: &Attested, keys: &signet_cache::TenantKeys, digest: Option<[u8; 32]>) -> Source {
     let record = &attested.record;
     Source {
@@ -485,7 +480,7 @@ pub(crate) fn parent(source: &Source, rel: Relation) -> Parent {
         seq: source.seq,
         id: source.id,
         leaf_hash: source.leaf_hash,
-        response_fp: Some(source.response_fp),
+        response_fp: Some(source.response_fp).filter(|fp| *fp != [0; 16]),
         key_epoch: source.key_epoch,
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Basis<'a> {
 
 impl Basis<'_> {
     /// `X-Cache`, the decision in the record, and what `Cache-Status` tells of it.
-    fn names(self) -> (&'static str, &'static str, &'static str) {
+    pub(crate) fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Exact => ("EXACT", "hit_exact", "exact"),
             Self::Semantic(decision) => ("SEMANTIC", "hit_semantic", decision.tier.unwrap_or("vector")),
@@ -49,6 +49,9 @@ impl Pipeline {
         head: &Head,
         plan: &Plan,
     ) -> Option<Result<Reply, Fault>> {
+        if let Some(asked) = self.batch(exchange, head, plan) {
+            return self.stale_batch(exchange, head, plan, &asked).await;
+        }
         let ask = Ask {
             partition: &plan.partition,
             key: &plan.key,

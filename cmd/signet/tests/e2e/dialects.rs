@@ -287,7 +287,10 @@ fn an_answer_that_cannot_be_said_is_a_502_whose_record_has_what_it_cost_and_what
         refused.is(502, "MISS");
         assert_eq!((refused.need("x-should-retry"), canned.calls()), ("false", calls), "it is not kept");
         let record = gateway.record(&refused.id())["predicate"].take();
-        assert_eq!((&record["http"]["status"], &record["response"]["outcome"]), (&json!(502), &json!("upstream_error")));
+        assert_eq!(
+            (&record["http"]["status"], &record["response"]["outcome"]),
+            (&json!(502), &json!("upstream_error"))
+        );
         assert_eq!((&record["usage"]["in"], &record["usage"]["out"]), (&json!(11), &json!(7)), "{record}");
         assert_eq!((&record["usage"]["billed"], &record["model"]["served"]), (&json!(true), &json!("m")));
         assert!(record["response"]["fp"].is_string(), "{record}");
