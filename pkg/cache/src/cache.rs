@@ -211,9 +211,19 @@ impl Cache {
 
     /// Looks in the exact layers for many answers at once: in process first, then the others in the shared layer with one call.
     pub async fn exact_many(&self, asks: &[Ask<'_>]) -> Vec<Option<Arc<Entry>>> {
-        let local = |ask: &Ask<'_>| {
-            ask.read.exact.then(|| self.local.get(ask.key)).flatten().filter(|entry| self.fits(ask, entry))
-        };
+        self.many(asks, Duration::ZERO).await
+    }
+
+    /// The same for answers at most `window` past their lifetime, as [`Cache::stale`].
+    pub async fn stale_many(&self, asks: &[Ask<'_>], window: Duration) -> Vec<Option<Arc<Entry>>> {
+        let window = window.min(self.config.stale_if_error);
+        if window.is_zero() { vec![None; asks.len()] } else { self.many(asks, window).await }
+    }
+
+    async fn many(&self, asks: &[Ask<'_>], stale: Duration) -> Vec<Option<Arc<Entry>>> {
+        let fits = |ask: &Ask<'_>, entry: &Arc<Entry>| self.fits_within(ask, entry, stale);
+        let local =
+            |ask: &Ask<'_>| ask.read.exact.then(|| self.local.get(ask.key)).flatten().filter(|entry| fits(ask, entry));
         let mut found: Vec<_> = asks.iter().map(local).collect();
         let lacks = |i: &usize| found[*i].is_none() && asks[*i].read.exact;
         let lacking: Vec<usize> = (0..asks.len()).filter(lacks).collect();
@@ -226,7 +236,7 @@ impl Cache {
         });
         for (i, sealed) in lacking.into_iter().zip(sealed) {
             let (ask, Some(sealed)) = (&asks[i], sealed) else { continue };
-            let entry = self.opened(ask.partition, ask.key, &sealed).await.filter(|entry| self.fits(ask, entry));
+            let entry = self.opened(ask.partition, ask.key, &sealed).await.filter(|entry| fits(ask, entry));
             if let Some(entry) = &entry {
                 self.keep(entry).await;
             }

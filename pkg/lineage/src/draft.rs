@@ -282,6 +282,8 @@ pub struct CacheFacts {
     pub age_ms: Option<u64>,
     /// Lifetime of the entry served or stored.
     pub ttl_ms: Option<u64>,
+    /// How many records the answer stands on, where that is more than it names.
+    pub sources: Option<u64>,
 }
 
 /// An edge of the lineage graph.

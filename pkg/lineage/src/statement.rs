@@ -145,6 +145,7 @@ fn before_log(e: &Exchange, p: &mut Json<'_>) {
         c.some_hex("key_fp", e.cache.key_fp.as_ref().map(<[u8; 16]>::as_slice));
         c.some_text("refused_by", e.cache.refused_by);
         c.some_int("score_e6", e.cache.score_e6);
+        c.some_int("sources", e.cache.sources);
         c.some_text("tier", e.cache.tier);
         c.some_int("ttl_ms", e.cache.ttl_ms);
     });

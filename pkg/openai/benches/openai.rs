@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use signet_openai::sse::Splitter;
-use signet_openai::{Accumulator, Answer, ChatRequest};
+use signet_openai::{Accumulator, Answer, ChatRequest, Embeddings, EmbeddingsRequest};
 use std::fmt::Write as _;
 use std::hint::black_box;
 
@@ -95,5 +95,41 @@ fn answers(c: &mut Criterion) {
     group.bench_function("decode", |b| b.iter(|| Answer::decode(black_box(&stored))));
 }
 
-criterion_group!(benches, requests, streams, answers);
+/// A batch of 64 texts whose vectors have 1,536 numbers: taken apart into what each is for the cache, and put together out of
+/// stored vectors, with a fresh answer to half of it or without. Beside that what a batch costs that is not taken apart.
+fn batches(c: &mut Criterion) {
+    let texts: Vec<String> =
+        (0..64).map(|i| format!("\"Paragraph {i} of the manual. {}\"", "Text. ".repeat(60))).collect();
+    let body = Bytes::from(format!("{{\"model\":\"e\",\"input\":[{}]}}", texts.join(",")));
+    let vector = format!("[{}]", vec!["-0.012345678"; 1_536].join(","));
+    let answer = |of: usize| Embeddings::join("e", &vec![vector.as_bytes(); of], None).to_json().clone();
+    let (one, half, all) = (answer(1), answer(32), answer(64));
+    let read = |body: &Bytes, of| Embeddings::from_json(body, of).expect("an answer");
+    let stored = |of: usize| (0..of).map(|_| read(&one, 1)).collect::<Vec<_>>();
+    let joined = |answers: &[Embeddings]| {
+        let vectors: Vec<&[u8]> = answers.iter().flat_map(|answer| (0..64).map_while(|i| answer.vector(i))).collect();
+        Embeddings::join("e", &vectors, None)
+    };
+    let mut group = c.benchmark_group("batch of 64");
+    group.bench_function("parse the request", |b| b.iter(|| EmbeddingsRequest::parse(black_box(&body))));
+    let request = EmbeddingsRequest::parse(&body).expect("a request");
+    group.bench_function("take apart", |b| {
+        b.iter(|| {
+            let batch = request.batch();
+            (0..batch.len()).map(|i| EmbeddingsRequest::parse(&batch.alone(i)).is_ok()).filter(|good| *good).count()
+        });
+    });
+    group.bench_function("read a fresh answer", |b| b.iter(|| read(black_box(&all), 64)));
+    group.bench_function("join, all stored", |b| b.iter(|| joined(&stored(64))));
+    group.bench_function("join, half stored", |b| {
+        b.iter(|| {
+            let mut answers = stored(32);
+            answers.push(read(black_box(&half), 32));
+            joined(&answers)
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, requests, streams, answers, batches);
 criterion_main!(benches);

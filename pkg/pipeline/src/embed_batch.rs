@@ -2,9 +2,10 @@
 //! is asked for those that no cache knows, and for equal ones once.
 //!
 //! Only vectors of one model are joined: if the model that answers is not the one of the stored vectors, all are asked for.
-//! What cannot be taken apart goes the way of every other request, with the caller's own body.
+//! What cannot be taken apart goes the way of every other request, with the caller's own body. Where the provider fails, stored
+//! vectors past their lifetime stand for the whole batch or not at all.
 
-use crate::control::{Controls, Fetch};
+use crate::control::Fetch;
 use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::Fault;
 use crate::fill::Filling;
@@ -12,22 +13,25 @@ use crate::flight::Seat;
 use crate::head::Head;
 use crate::landing::{self, Answered, Landed, Whole};
 use crate::pipeline::Pipeline;
+use crate::replay::Basis;
 use crate::reply::{self, Hit, Reply, ReplyBody, names};
 use crate::serve::{Arrival, Plan, too_late};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use sha2::{Digest as _, Sha256};
 use signet_cache::{Ask, CacheKey, Entry, Miss, Partition, Source};
 use signet_dialect::{Kept, Request, Usage};
-use signet_lineage::{CacheFacts, Outcome, Relation};
+use signet_lineage::{CacheFacts, Outcome, Parent, Relation};
 use signet_openai::{Batch, Embeddings, EmbeddingsRequest};
 use signet_provider::Auth;
 use signet_telemetry::Step;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most entries that a record names as its parents.
-const PARENTS_MAX: usize = 16;
+const PARENTS_MAX: usize = 64;
 /// What an answer costs that cost nothing.
 const NOTHING: Usage = Usage { input: 0, output: 0, cached_input: 0, reasoning: 0 };
 
@@ -112,7 +116,7 @@ impl Pipeline {
         if sorted.wanted.is_empty()
             && let Some(vectors) = sorted.vectors(&asked.batch, None)
         {
-            return self.all_known(exchange, head, &sorted, &vectors);
+            return self.all_known(exchange, head, (&sorted, &vectors), Basis::Exact);
         }
         if plan.controls.only_if_cached {
             return Err(Fault::NotCached);
@@ -124,7 +128,9 @@ impl Pipeline {
         let (started, shares) = (Instant::now(), plan.controls.fetch == Fetch::IfNeeded);
         let seat = self.board(exchange, &part, &call, shares)?;
         let Ok(arrival) = tokio::time::timeout_at(self.latest(&plan), self.arrival(exchange, &seat)).await else {
-            return Err(too_late(exchange, &plan, seat.leads.then_some(&*call), started));
+            let fault = too_late(exchange, &plan, seat.leads.then_some(&*call), started);
+            drop(seat);
+            return self.stale_batch(exchange, head, &plan, &asked).await.unwrap_or(Err(fault));
         };
         let Arrival::Landed(landed) = arrival else { return Err(Fault::NotCached) };
         exchange.timing.upstream = landed.total;
@@ -134,8 +140,7 @@ impl Pipeline {
             return reply;
         }
         if seat.leads && says_nothing_of_inputs(&landed) {
-            exchange.sent_on(&received, landed.sent_body.as_ref());
-            return self.land(exchange, (head, &part), None, &seat, &landed).await;
+            return self.land(exchange, (head, &plan), None, &seat, &landed).await;
         }
         // It cannot be joined, or was somebody else's failure: all of it is asked for, as the caller did.
         drop(seat);
@@ -149,9 +154,7 @@ impl Pipeline {
         let request = Arc::new(Request::parse(plan.request.api(), body)?);
         let whose = (exchange.keys().tenant, plan.controls.namespace.as_str());
         let (partition, key) = self.placed(head, whose, &plan.route, &request);
-        // A stored answer to the part is no answer to the whole, however the provider fails.
-        let controls = Controls { stale_if_error: Duration::ZERO, ..plan.controls.clone() };
-        let route = plan.route.clone();
+        let (route, controls) = (plan.route.clone(), plan.controls.clone());
         let (rules, deadline) = (plan.rules, plan.deadline);
         Ok(Plan { asked: request.clone(), request, route, controls, rules, partition, key, deadline })
     }
@@ -166,19 +169,47 @@ impl Pipeline {
             key_fp: Some(exchange.fingerprint("key", plan.key.as_bytes())),
             ..CacheFacts::default()
         };
+        let known = self.known(plan, asked, Duration::ZERO).await;
+        exchange.timing.cache = started.elapsed();
+        self.parts.metrics.step(Step::Cache, started.elapsed());
+        Sorted::of(&asked.batch, known)
+    }
+
+    /// What is stored of each input, at most `stale` past its lifetime.
+    async fn known(&self, plan: &Plan, asked: &Asked, stale: Duration) -> Vec<Option<Known>> {
         let (now_ms, read) = (self.parts.clock.now_ms(), plan.controls.read_policy(plan.rules));
         let placed = || asked.places.iter().enumerate().filter_map(|(i, place)| Some((i, place.as_ref()?)));
         let asks: Vec<_> = placed()
             .map(|(_, (partition, key))| Ask { partition, key, question: Err("operation"), read, now_ms })
             .collect();
-        let found = self.parts.cache.exact_many(&asks).await;
+        let found = if stale.is_zero() {
+            self.parts.cache.exact_many(&asks).await
+        } else {
+            self.parts.cache.stale_many(&asks, stale).await
+        };
         let mut known: Vec<Option<Known>> = asked.places.iter().map(|_| None).collect();
         for ((i, _), entry) in placed().zip(found) {
             known[i] = entry.and_then(readable);
         }
-        exchange.timing.cache = started.elapsed();
-        self.parts.metrics.step(Step::Cache, started.elapsed());
-        Sorted::of(&asked.batch, known)
+        known
+    }
+
+    /// In place of an answer that no provider gave: the stored vectors, if there is one for each input and all are of one
+    /// model.
+    pub(crate) async fn stale_batch(
+        &self,
+        exchange: &mut Exchange,
+        head: &Head,
+        plan: &Plan,
+        asked: &Asked,
+    ) -> Option<Result<Reply, Fault>> {
+        let window = plan.controls.stale_if_error;
+        if window.is_zero() {
+            return None;
+        }
+        let sorted = Sorted::of(&asked.batch, self.known(plan, asked, window).await);
+        let vectors = sorted.vectors(&asked.batch, None)?;
+        Some(self.all_known(exchange, head, (&sorted, &vectors), Basis::Stale))
     }
 
     /// Serves a batch of which every input is stored. Nothing was computed for it, so it counts no tokens.
@@ -186,22 +217,24 @@ impl Pipeline {
         &self,
         exchange: &mut Exchange,
         head: &Head,
-        sorted: &Sorted,
-        vectors: &[&[u8]],
+        (sorted, vectors): (&Sorted, &[&[u8]]),
+        basis: Basis<'_>,
     ) -> Result<Reply, Fault> {
         let now_ms = self.parts.clock.now_ms();
         let entries = || sorted.hits().map(|known| &known.entry);
         let Some(oldest) = entries().min_by_key(|entry| entry.created_ms) else { return Err(Fault::NotCached) };
         let expires_ms = entries().map(|entry| entry.expires_ms).min().unwrap_or_default();
+        let detail;
+        (exchange.x_cache, exchange.cache.decision, detail) = basis.names();
         let hit = Hit {
-            detail: "exact",
+            detail,
             similarity: 1.0,
             source: oldest.source.id,
             age_ms: now_ms.saturating_sub(oldest.created_ms),
             ttl_ms: expires_ms.saturating_sub(now_ms),
-            past_ms: 0,
+            past_ms: now_ms.saturating_sub(expires_ms),
         };
-        (exchange.x_cache, exchange.cache.decision, exchange.cache.tier) = ("EXACT", "hit_exact", Some("exact"));
+        exchange.cache.tier = Some(detail);
         (exchange.cache.age_ms, exchange.cache.ttl_ms) = (Some(hit.age_ms), Some(hit.ttl_ms));
         name_parents(exchange, sorted);
         let body = Embeddings::join(model(sorted), vectors, Some(NOTHING)).to_json().clone();
@@ -214,7 +247,7 @@ impl Pipeline {
             outcome: Outcome::Complete,
             body: Sent::Whole(&body),
             chunks: 0,
-            answer_digest: None,
+            answer_digest: Some(Sha256::digest(&body).into()),
             finish: None,
             usage: None,
         })?;
@@ -256,10 +289,13 @@ impl Pipeline {
         } else {
             self.parts.metrics.upstream(joined.landed.provider.as_str(), whole.ttfb, joined.landed.total);
         }
+        let is_all = course.sorted.wanted.len() == course.asked.batch.len();
         name_parents(exchange, course.sorted);
+        if !is_all {
+            exchange.parents.iter_mut().for_each(|parent| parent.response_fp = None);
+        }
         let fills = if billed { self.fillings(course, joined) } else { Vec::new() };
         exchange.cache.ttl_ms = fills.first().map(|(filling, _)| filling.ttl_ms());
-        let is_all = course.sorted.wanted.len() == course.asked.batch.len();
         let usage = joined.whole.reading.usage;
         let body = if is_all {
             whole.body.clone()
@@ -271,18 +307,20 @@ impl Pipeline {
         let status = if is_all { reply::forwarded } else { reply::forwarded_part };
         reply::fixed(&mut headers, names::CACHE_STATUS, status(exchange.x_cache, !fills.is_empty()));
         self.count_tokens(usage, billed);
+        let digest = if is_all { whole.reading.digest } else { Some(Sha256::digest(&body).into()) };
         let attested = exchange.close(&Ending {
             status: 200,
             outcome: Outcome::Complete,
             body: Sent::Whole(&body),
             chunks: 0,
-            answer_digest: if is_all { whole.reading.digest } else { None },
+            answer_digest: digest,
             finish: None,
             usage: usage.map(|usage| landing::usage_facts(usage, billed)),
         })?;
         reply::receipt(&mut headers, attested.as_ref());
         if let (true, Some(attested)) = (billed, &attested) {
-            let source = landing::source(attested, &keys, whole.reading.digest);
+            // Others have the same vectors in answers of their own.
+            let source = landing::source(attested, &keys, digest.filter(|_| is_all));
             *first = Some(source);
             for (filling, kept) in fills {
                 self.fill(&keys, filling, kept, false, source);
@@ -343,16 +381,18 @@ fn model(sorted: &Sorted) -> &str {
     sorted.hits().next().map_or("", |known| known.answer.model())
 }
 
-/// Names the records behind the stored vectors, each once and the first of them only.
+/// Names the records behind the stored vectors, each once; of many the first, and how many there are. What is put together is
+/// the answer of none of them.
 fn name_parents(exchange: &mut Exchange, sorted: &Sorted) {
-    let mut named: Vec<&Source> = Vec::new();
-    for known in sorted.hits() {
-        let source = &known.entry.source;
-        if named.len() < PARENTS_MAX && !named.iter().any(|named| named.id == source.id) {
-            named.push(source);
-        }
+    let mut seen = HashSet::new();
+    let sources = sorted.hits().map(|known| &known.entry.source).filter(|source| seen.insert(source.id));
+    let mut parents: Vec<Parent> =
+        sources.map(|source| Parent { response_fp: None, ..landing::parent(source, Relation::CacheSource) }).collect();
+    if parents.len() > PARENTS_MAX {
+        exchange.cache.sources = Some(parents.len() as u64);
+        parents.truncate(PARENTS_MAX);
     }
-    exchange.parents.extend(named.into_iter().map(|source| landing::parent(source, Relation::CacheSource)));
+    exchange.parents.append(&mut parents);
 }
 
 #[cfg(test)]

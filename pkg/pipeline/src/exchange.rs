@@ -263,6 +263,12 @@ impl State {
         });
     }
 
+    /// Commits to the provider's whole body, where something else is sent for it.
+    pub(crate) fn came(&mut self, body: &[u8]) {
+        let cm = self.commit("response", body);
+        self.upstream_body = Some(Forwarded { cm, bytes: body.len() as u64, changed: true });
+    }
+
     /// Commits to the body as it was sent upstream at last, for this answer; none where nothing was.
     pub(crate) fn sent_on(&mut self, received: &[u8], sent: Option<&Bytes>) {
         if let Some(sent) = sent {

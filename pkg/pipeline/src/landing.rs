@@ -18,7 +18,7 @@ use http::header::CONTENT_TYPE;
 use parking_lot::Mutex;
 use signet_cache::Source;
 use signet_dialect::sse::Run;
-use signet_dialect::{Api, Form, Kept, Reading, Usage};
+use signet_dialect::{Api, Form, Kept, Reading, Untranslatable, Usage};
 use signet_lineage::{
     AttemptFacts, Fingerprint, Outcome, PROVIDER_REQUEST_ID, Parent, ProviderFacts, Relation, UsageFacts,
 };
@@ -285,7 +285,13 @@ impl Pipeline {
         exchange.asked_of(&landed.provider, &landed.attempts, headers);
         exchange.sent_on(plan.asked.body(), landed.sent_body.as_ref());
         let given = match &landed.outcome {
-            Ok(answered) => self.given(landed, answered, plan)?,
+            Ok(answered) => match self.given(landed, answered, plan) {
+                Ok(given) => given,
+                Err(why) => {
+                    let said = |first: &mut _| Ok(self.cannot_say(exchange, head, (landed, answered), why, first));
+                    return seat.attest(said);
+                }
+            },
             Err(Missed::Unopened) => {
                 exchange.provider = None;
                 return Err(Fault::LineageUnavailable);
@@ -322,7 +328,7 @@ impl Pipeline {
     }
 
     /// The answer in the form that this participant asked for.
-    fn given<'l>(&self, landed: &'l Landed, answered: &'l Answered, plan: &Plan) -> Result<Given<'l>, Fault> {
+    fn given<'l>(&self, landed: &'l Landed, answered: &'l Answered, plan: &Plan) -> Result<Given<'l>, Untranslatable> {
         let wants_stream = plan.asked.stream();
         let (status, headers, reading, tier, ttfb, came) = match answered {
             Answered::Whole(w) => (w.status, &w.headers, &w.reading, w.tier, w.ttfb, Some(&w.body)),
@@ -335,10 +341,42 @@ impl Pipeline {
             (_, Some(kept)) => plan.said_again(kept, landed.api, now_ms).map(|body| (status, body)),
             (_, None) => Ok((status, Bytes::new())),
         };
-        let (status, body) =
-            said.map_err(|source| Fault::Untranslatable { provider: landed.provider.clone(), source })?;
+        let (status, body) = said?;
         let rendered_stream = anew && wants_stream && reading.kept.is_some();
         Ok(Given { landed, status, headers, body, rendered_stream, reading, tier, ttfb })
+    }
+
+    /// The refusal of an answer that this caller's API cannot say. The provider was paid for it all the same, so the record
+    /// has what it was and what it cost. It is not kept.
+    fn cannot_say(
+        &self,
+        exchange: &mut Exchange,
+        head: &Head,
+        (landed, answered): (&Landed, &Answered),
+        source: Untranslatable,
+        first: &mut Option<Source>,
+    ) -> Reply {
+        let (keys, billed) = (exchange.keys().clone(), first.is_none());
+        let (reading, ttfb) = match answered {
+            Answered::Whole(whole) => (&whole.reading, whole.ttfb),
+            Answered::Stream(streamed) => (&streamed.reading, streamed.head.ttfb),
+        };
+        exchange.ttfb = Some(ttfb);
+        exchange.served.clone_from(&reading.served);
+        if let Answered::Whole(whole) = answered {
+            exchange.came(&whole.body);
+        }
+        if let Some(leader) = first {
+            exchange.x_cache = "COALESCED";
+            exchange.follow(leader);
+        } else {
+            self.parts.metrics.upstream(landed.provider.as_str(), ttfb, landed.total);
+            self.count_tokens(reading.usage, true);
+        }
+        let fault = Fault::Untranslatable { provider: landed.provider.clone(), source };
+        let (reply, attested) = self.refuse_answered(exchange.hand_over(), head, &fault, Some((reading, billed)));
+        self.note_first(first, attested.as_ref(), &keys, None, reading);
+        reply
     }
 
     fn finish_whole(
@@ -420,7 +458,7 @@ impl Pipeline {
     }
 }
 
-/// The record as what others name when they stand on it.
+/// The record as what others name when they stand on it. Without a digest its fingerprint is zero, and they name none.
 pub(crate) fn source(attested: &Attested, keys: &signet_cache::TenantKeys, digest: Option<[u8; 32]>) -> Source {
     let record = &attested.record;
     Source {
@@ -442,7 +480,7 @@ pub(crate) fn parent(source: &Source, rel: Relation) -> Parent {
         seq: source.seq,
         id: source.id,
         leaf_hash: source.leaf_hash,
-        response_fp: Some(source.response_fp),
+        response_fp: Some(source.response_fp).filter(|fp| *fp != [0; 16]),
         key_epoch: source.key_epoch,
     }
 }

@@ -92,6 +92,8 @@ pub struct Live {
     noted: (u64, Instant),
     chunks: u64,
     out: VecDeque<Bytes>,
+    /// What was queued last, of an API that numbers its events.
+    newest: Bytes,
     /// What has been sent, for a caller that takes trailers and an answer that is not broken.
     digest: Option<Sha256>,
     attested: Option<Attested>,
@@ -123,6 +125,7 @@ impl Live {
             bytes: 0,
             chunks: 0,
             out: VecDeque::new(),
+            newest: Bytes::new(),
             attested: None,
             rest: None,
             stage: Stage::Flowing(seat),
@@ -135,6 +138,9 @@ impl Live {
         self.held = self.held.take().and_then(|held| held.with(&bytes));
         self.bytes += bytes.len() as u64;
         self.chunks += u64::from(events);
+        if self.course.api == Api::Responses {
+            self.newest = bytes.clone();
+        }
         self.out.push_back(bytes);
     }
 
@@ -363,7 +369,7 @@ impl Live {
     fn report(&mut self, message: &str, code: &str) {
         let failure =
             Failure { status: 502, message, kind: "upstream_error", param: None, code: Some(code), request_id: None };
-        self.add(failure.event(self.course.api), 1);
+        self.add(failure.event(self.course.api, &self.newest), 1);
         (self.rest, self.digest) = (None, None);
         self.stage = Stage::Broken;
     }

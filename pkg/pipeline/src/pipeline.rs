@@ -5,9 +5,10 @@ use crate::exchange::{Ending, Exchange, Identity, Operation, Sent};
 use crate::fault::{Fault, is_timeout};
 use crate::flight::{Flights, Pace};
 use crate::head::{BodyFault, Head};
+use crate::landing::usage_facts;
 use crate::persist::Outbox;
 use crate::questions::QuestionDraw;
-use crate::recorder::Recorder;
+use crate::recorder::{Attested, Recorder};
 use crate::reply::{self, Reply, ReplyBody};
 use crate::sample::Sampler;
 use crate::tree::TreeView;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use signet_cache::{Cache, Keyring, Mode, NoticeStore, TenantKeys, Trust};
-use signet_dialect::Api;
+use signet_dialect::{Api, Reading};
 use signet_limits::{ClientIp, Decision, IpLimiter, Limiter};
 use signet_lineage::{CaptureStore, Gateway, LimitFacts, Outcome, RecordStore};
 use signet_provider::{Auth, Credential, Fleet};
@@ -312,9 +313,20 @@ impl Pipeline {
     }
 
     /// The answer to a request that a fault ended, with its record.
-    pub(crate) fn refuse(&self, mut exchange: Exchange, head: &Head, fault: &Fault) -> Reply {
+    pub(crate) fn refuse(&self, exchange: Exchange, head: &Head, fault: &Fault) -> Reply {
+        self.refuse_answered(exchange, head, fault, None).0
+    }
+
+    /// The same where a provider had answered: what that was and cost, and whether this record bears the bill.
+    pub(crate) fn refuse_answered(
+        &self,
+        mut exchange: Exchange,
+        head: &Head,
+        fault: &Fault,
+        answered: Option<(&Reading, bool)>,
+    ) -> (Reply, Option<Attested>) {
         if exchange.is_spent() {
-            return self.unrecorded(head, fault);
+            return (self.unrecorded(head, fault), None);
         }
         let face = self.parts.faces.face(fault, head.api, head.request_id.as_str());
         if let Fault::Internal(cause) = fault {
@@ -326,16 +338,18 @@ impl Pipeline {
             exchange.id = id;
         }
         reply::common(&mut headers, &exchange, head.request_id.as_str(), false);
+        let mut attested = None;
         if folded.is_some() {
             exchange.fold(face.status);
         } else {
-            match exchange.close(&ending(&face, fault)) {
-                Ok(attested) => reply::receipt(&mut headers, attested.as_ref()),
-                Err(unrecorded) => return self.unrecorded(head, &unrecorded),
+            match exchange.close(&ending(&face, fault, answered)) {
+                Ok(written) => attested = written,
+                Err(unrecorded) => return (self.unrecorded(head, &unrecorded), None),
             }
+            reply::receipt(&mut headers, attested.as_ref());
         }
         reply::refusal(&mut headers, head, &face);
-        Reply { status: face.status, headers, body: ReplyBody::Whole(face.body) }
+        (Reply { status: face.status, headers, body: ReplyBody::Whole(face.body) }, attested)
     }
 
     /// Holds a whole answer back until its record is as safe as the mode promises. A stream does so itself, at its end.
@@ -379,15 +393,16 @@ fn names_a_caller(credential: &HeaderValue) -> bool {
     !text.is_empty() && !["bearer", "basic"].iter().any(|scheme| text.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
-fn ending<'a>(face: &'a Face, fault: &Fault) -> Ending<'a> {
+fn ending<'a>(face: &'a Face, fault: &Fault, answered: Option<(&Reading, bool)>) -> Ending<'a> {
+    let usage = |(reading, billed): (&Reading, bool)| Some(usage_facts(reading.usage?, billed));
     Ending {
         status: face.status,
         outcome: outcome(fault),
         body: Sent::Whole(&face.body),
         chunks: 0,
-        answer_digest: None,
-        finish: None,
-        usage: None,
+        answer_digest: answered.and_then(|(reading, _)| reading.digest),
+        finish: answered.and_then(|(reading, _)| reading.finish.clone()),
+        usage: answered.and_then(usage),
     }
 }
 

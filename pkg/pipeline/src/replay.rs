@@ -3,6 +3,7 @@
 use crate::exchange::{Ending, Exchange, Sent};
 use crate::fault::Fault;
 use crate::head::Head;
+use crate::in_band::InBand;
 use crate::landing;
 use crate::pipeline::Pipeline;
 use crate::reply::{self, Hit, Reply, ReplyBody};
@@ -26,7 +27,7 @@ pub(crate) enum Basis<'a> {
 
 impl Basis<'_> {
     /// `X-Cache`, the decision in the record, and what `Cache-Status` tells of it.
-    fn names(self) -> (&'static str, &'static str, &'static str) {
+    pub(crate) fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Exact => ("EXACT", "hit_exact", "exact"),
             Self::Semantic(decision) => ("SEMANTIC", "hit_semantic", decision.tier.unwrap_or("vector")),
@@ -48,6 +49,9 @@ impl Pipeline {
         head: &Head,
         plan: &Plan,
     ) -> Option<Result<Reply, Fault>> {
+        if let Some(asked) = self.batch(exchange, head, plan) {
+            return self.stale_batch(exchange, head, plan, &asked).await;
+        }
         let ask = Ask {
             partition: &plan.partition,
             key: &plan.key,
@@ -56,10 +60,11 @@ impl Pipeline {
             now_ms: self.parts.clock.now_ms(),
         };
         let entry = self.parts.cache.stale(&ask, plan.controls.stale_if_error).await?;
-        Some(self.replay(exchange, head, &entry, Basis::Stale, plan))
+        self.replay(exchange, head, &entry, Basis::Stale, plan)
     }
 
-    /// Serves a stored answer: record first, then all bytes at once.
+    /// Serves a stored answer: record first, then all bytes at once. None where it cannot be said in the caller's API, though
+    /// it could in that of whoever it was kept for: then it is none for this caller.
     pub(crate) fn replay(
         &self,
         exchange: &mut Exchange,
@@ -67,6 +72,21 @@ impl Pipeline {
         entry: &Entry,
         basis: Basis<'_>,
         plan: &Plan,
+    ) -> Option<Result<Reply, Fault>> {
+        let Ok(bytes) = plan.said_again(&entry.body, plan.request.api(), self.parts.clock.now_ms()) else {
+            exchange.cache.tier = None;
+            return None;
+        };
+        Some(self.replay_said(exchange, head, (entry, basis), bytes, plan.controls.in_band))
+    }
+
+    fn replay_said(
+        &self,
+        exchange: &mut Exchange,
+        head: &Head,
+        (entry, basis): (&Entry, Basis<'_>),
+        bytes: Bytes,
+        in_band: InBand,
     ) -> Result<Reply, Fault> {
         let now_ms = self.parts.clock.now_ms();
         let detail;
@@ -82,10 +102,6 @@ impl Pipeline {
         exchange.cache.tier = Some(hit.detail);
         (exchange.cache.age_ms, exchange.cache.ttl_ms) = (Some(hit.age_ms), Some(hit.ttl_ms));
         exchange.parents.push(landing::parent(&entry.source, Relation::CacheSource));
-        let said = plan.said_again(&entry.body, plan.request.api(), now_ms);
-        // The provider itself could not say it to this caller either.
-        let provider = || plan.route.targets[0].provider.clone();
-        let bytes = said.map_err(|source| Fault::Untranslatable { provider: provider(), source })?;
         let mut headers = http::HeaderMap::with_capacity(24);
         reply::common(&mut headers, exchange, head.request_id.as_str(), exchange.stream);
         reply::hit(&mut headers, &hit);
@@ -102,7 +118,7 @@ impl Pipeline {
         })?;
         reply::receipt(&mut headers, attested.as_ref());
         if stream {
-            return Ok(reply::replayed(headers, (bytes, plan.controls.in_band), head, attested.as_ref()));
+            return Ok(reply::replayed(headers, (bytes, in_band), head, attested.as_ref()));
         }
         reply::fixed(&mut headers, http::header::CONTENT_TYPE, "application/json");
         Ok(Reply { status: 200, headers, body: ReplyBody::Whole(bytes) })

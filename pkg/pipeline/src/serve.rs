@@ -82,13 +82,16 @@ impl Pipeline {
         if let Some(asked) = self.batch(exchange, head, &plan) {
             return Box::pin(self.answer_batch(exchange, (head, auth), plan, asked)).await;
         }
-        let miss = match self.lookup(exchange, &plan).await {
-            Lookup::Exact(entry) => return self.replay(exchange, head, &entry, Basis::Exact, &plan),
+        let (found, miss) = match self.lookup(exchange, &plan).await {
+            Lookup::Exact(entry) => (self.replay(exchange, head, &entry, Basis::Exact, &plan), Miss::default()),
             Lookup::Semantic(entry, decision) => {
-                return self.replay(exchange, head, &entry, Basis::Semantic(&decision), &plan);
+                (self.replay(exchange, head, &entry, Basis::Semantic(&decision), &plan), Miss::default())
             }
-            Lookup::Miss(miss) => miss,
+            Lookup::Miss(miss) => (None, miss),
         };
+        if let Some(reply) = found {
+            return reply;
+        }
         if plan.controls.only_if_cached {
             return Err(Fault::NotCached);
         }

@@ -13,6 +13,11 @@ pub(crate) struct Canned {
 impl Canned {
     /// Answers with `head` (status line and fields) and `body`, then closes. Its thread ends with the process.
     pub(crate) fn answering(head: &'static str, body: &'static str) -> Self {
+        Self::in_turn(head, vec![body])
+    }
+
+    /// The same with the next of these bodies each time; the last one stays.
+    pub(crate) fn in_turn(head: &'static str, bodies: Vec<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let addr = listener.local_addr().expect("a bound socket");
         let calls = Arc::new(AtomicUsize::new(0));
@@ -20,7 +25,8 @@ impl Canned {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if swallow(&stream).is_some() {
-                    counted.fetch_add(1, Ordering::SeqCst);
+                    let call = counted.fetch_add(1, Ordering::SeqCst);
+                    let body = bodies[call.min(bodies.len() - 1)];
                     let length = body.len();
                     let text =
                         format!("HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");

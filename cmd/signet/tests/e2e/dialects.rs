@@ -1,5 +1,6 @@
 //! Callers of one API before providers of another: the same answers, hits and failures as before one of their own.
 
+use crate::canned::Canned;
 use crate::client::Answer;
 use crate::gateway::{CHAT, Gateway, Setup, chat, mock, streamed, with};
 use crate::keeper::Keeper;
@@ -261,5 +262,84 @@ fn a_cut_stream_of_any_api_ends_with_that_apis_error_event_and_is_not_kept() {
         whole.is(200, "MISS");
         assert!(whole.ended_well, "{path}");
         post(&gateway, path, &request).is(200, "EXACT");
+    }
+}
+
+const JSON_HEAD: &str = "200 OK\r\nContent-Type: application/json";
+/// A call of a tool whose arguments are no JSON, which callers of chat see as it is.
+const BROKEN_CALL: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{\"place\":"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}"#;
+const SOUND: &str = r#"{"id":"chatcmpl-2","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"rain"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":1,"total_tokens":12}}"#;
+
+/// Before a provider of chat that answers with these bodies in turn.
+fn canned(bodies: &[&'static str]) -> (Canned, Setup) {
+    let canned = Canned::in_turn(JSON_HEAD, bodies.to_vec());
+    let setup = Setup::on(&mock()).set("provider.0.base_url", &canned.base_url());
+    (canned, setup)
+}
+
+#[test]
+fn an_answer_that_cannot_be_said_is_a_502_whose_record_has_what_it_cost_and_what_came() {
+    let data = TempDir::new().expect("a folder");
+    let (canned, setup) = canned(&[BROKEN_CALL]);
+    let gateway = setup.within(data.path()).start();
+    for calls in [1, 2] {
+        let refused = post(&gateway, MESSAGES, &message(PROMPT));
+        refused.is(502, "MISS");
+        assert_eq!((refused.need("x-should-retry"), canned.calls()), ("false", calls), "it is not kept");
+        let record = gateway.record(&refused.id())["predicate"].take();
+        assert_eq!(
+            (&record["http"]["status"], &record["response"]["outcome"]),
+            (&json!(502), &json!("upstream_error"))
+        );
+        assert_eq!((&record["usage"]["in"], &record["usage"]["out"]), (&json!(11), &json!(7)), "{record}");
+        assert_eq!((&record["usage"]["billed"], &record["model"]["served"]), (&json!(true), &json!("m")));
+        assert!(record["response"]["fp"].is_string(), "{record}");
+        let (came, sent) = (&record["response"]["upstream"]["bytes"], &record["response"]["bytes"]);
+        assert_eq!((came, sent), (&json!(BROKEN_CALL.len()), &json!(refused.body.len())), "{record}");
+    }
+    drop(gateway.stop());
+    let (code, said) = Keeper::of(data.path()).verify(&["--data", data.path().to_str().expect("a name")]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_kept_answer_that_cannot_be_said_to_a_caller_is_a_miss_for_this_caller_and_a_hit_for_others() {
+    let (canned, setup) = canned(&[BROKEN_CALL, SOUND]);
+    let gateway = setup.start();
+    let chat_request = with(chat(PROMPT), json!({"max_completion_tokens": 64}));
+    post(&gateway, CHAT, &chat_request).is(200, "MISS");
+    let hit = post(&gateway, CHAT, &chat_request);
+    hit.is(200, "EXACT");
+    assert_eq!(hit.json()["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], "{\"place\":");
+    let only = [("Cache-Control", "only-if-cached")];
+    assert_eq!(gateway.post(MESSAGES, &only, message(PROMPT).to_string().as_bytes()).status, 504);
+    assert_eq!(canned.calls(), 1);
+    let anew = post(&gateway, MESSAGES, &message(PROMPT));
+    anew.is(200, "MISS");
+    assert_eq!((anew.json()["content"][0]["text"].clone(), canned.calls()), (json!("rain"), 2));
+    let record = gateway.record(&anew.id())["predicate"].take();
+    assert_eq!((&record["cache"]["decision"], &record["parents"]), (&json!("miss"), &Value::Null), "{record}");
+    for path in [CHAT, MESSAGES] {
+        let request = if path == CHAT { chat_request.clone() } else { message(PROMPT) };
+        post(&gateway, path, &request).is(200, "EXACT");
+    }
+    assert_eq!(canned.calls(), 2, "what was said anew is kept in its place");
+}
+
+#[test]
+fn the_error_event_of_a_broken_response_continues_the_numbers_of_its_stream() {
+    let mock = mock();
+    let request = json!({"model": "m", "input": PROMPT, "store": false, "stream": true, "max_output_tokens": 64});
+    for setup in [Setup::on(&mock), anthropic(&mock)] {
+        let gateway = setup.start();
+        mock.script([Behaviour::fault(Fault::CutAfter(4))]);
+        let answer = post(&gateway, "/v1/responses", &request);
+        answer.is(200, "MISS");
+        let text = answer.text();
+        let datas = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        let events: Vec<Value> = datas.map(|data| serde_json::from_str(data).expect("JSON")).collect();
+        assert_eq!(events.last().map(|event| &event["type"]), Some(&json!("error")), "{text}");
+        let numbers: Vec<u64> = events.iter().filter_map(|event| event["sequence_number"].as_u64()).collect();
+        assert!(numbers.len() > 2 && numbers == (0..numbers.len() as u64).collect::<Vec<_>>(), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use crate::gateway::{EMBEDDINGS, Gateway, Setup, eventually, mock};
 use crate::keeper::Keeper;
 use crate::stack::Redis;
 use serde_json::{Value, json};
-use signet_mock::{Behaviour, MockUpstream};
+use signet_mock::{Behaviour, Fault, MockUpstream};
 use tempfile::TempDir;
 
 fn embed(gateway: &Gateway, input: &Value, headers: &[(&str, &str)]) -> Answer {
@@ -111,4 +111,101 @@ fn a_stored_answer_to_the_missing_part_never_stands_for_the_batch_when_the_provi
     mock.script([Behaviour::status(500)]);
     assert_eq!(embed(&gateway, &json!(["a", "b"]), &[]).status, 500);
     assert_eq!(asked(&mock), json!(["b"]));
+}
+
+#[test]
+fn a_batch_of_which_every_input_was_stored_is_served_past_their_lifetime_while_the_provider_fails() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let gateway = Setup::on(&mock).within(data.path()).set("cache.stale_if_error_s", "600").start();
+    let second = [("X-Cache-TTL", "1")];
+    let stored = embed(&gateway, &json!(["a", "b"]), &second);
+    stored.is(200, "MISS");
+    eventually("the end of the entries", || {
+        (embed(&gateway, &json!(["a", "b"]), &[("Cache-Control", "only-if-cached")]).status == 504).then_some(())
+    });
+    let fresh = embed(&gateway, &json!("c"), &[]);
+    let input = json!(["a", "b", "c", "a"]);
+    for failure in [Behaviour::status(500), Behaviour::fault(Fault::CloseBeforeHead)] {
+        mock.script([failure]);
+        let stale = embed(&gateway, &input, &[]);
+        stale.is(200, "STALE");
+        assert!(stale.need("cache-status").starts_with("signet; hit; detail=stale; ttl="), "{:?}", stale.headers);
+        assert_eq!(asked(&mock), json!(["a", "b"]), "what is missing was asked for");
+        let (all, two, one) = (vectors(&stale), vectors(&stored), vectors(&fresh));
+        assert_eq!(all, [two[0].clone(), two[1].clone(), one[0].clone(), two[0].clone()]);
+        let record = gateway.record(&stale.id())["predicate"].take();
+        assert_eq!(record["cache"]["decision"], "stale");
+        assert_eq!(record["provider"]["attempts"].as_array().map(Vec::len), Some(1), "{record}");
+        assert_eq!(record["parents"].as_array().map(Vec::len), Some(2), "{record}");
+        assert!(record["usage"].is_null() && record["response"]["fp"].is_string(), "{record}");
+    }
+    for (input, headers) in
+        [(json!(["a", "b", "never"]), vec![]), (input.clone(), vec![("Cache-Control", "stale-if-error=0")])]
+    {
+        mock.script([Behaviour::status(500)]);
+        assert_eq!(embed(&gateway, &input, &headers).status, 500, "{input}");
+    }
+    embed(&gateway, &input, &[]).is(200, "MISS");
+    drop(gateway.stop());
+    let (code, said) = Keeper::of(data.path()).verify(&["--data", data.path().to_str().expect("a name")]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_batch_from_many_records_names_64_of_them_and_says_how_many_there_are() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let gateway = Setup::on(&mock).within(data.path()).start();
+    let inputs: Vec<String> = (0..66).map(|i| format!("input {i}")).collect();
+    for input in &inputs {
+        embed(&gateway, &json!(input), &[]).is(200, "MISS");
+    }
+    let few = embed(&gateway, &json!(inputs[..64]), &[]);
+    let many = embed(&gateway, &json!(inputs), &[]);
+    let record = |answer: &Answer| {
+        answer.is(200, "EXACT");
+        gateway.record(&answer.id())["predicate"].take()
+    };
+    let (few, many) = (record(&few), record(&many));
+    assert_eq!((few["parents"].as_array().map(Vec::len), &few["cache"]["sources"]), (Some(64), &Value::Null));
+    assert_eq!((many["parents"].as_array().map(Vec::len), &many["cache"]["sources"]), (Some(64), &json!(66)));
+    drop(gateway.stop());
+    let (code, said) = Keeper::of(data.path()).verify(&["--data", data.path().to_str().expect("a name")]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_batch_that_shares_the_call_of_another_has_an_answer_of_its_own_and_the_log_holds() {
+    let (mock, data) = (mock(), TempDir::new().expect("a folder"));
+    let gateway = Setup::on(&mock).within(data.path()).start();
+    embed(&gateway, &json!("b"), &[]).is(200, "MISS");
+    mock.script([Behaviour { latency_ms: Some(1_000), ..Behaviour::default() }]);
+    let answers = std::thread::scope(|scope| {
+        let leader = scope.spawn(|| embed(&gateway, &json!(["a", "c"]), &[]));
+        eventually("the call", || (mock.counts().requests == 2).then_some(()));
+        let followers = [json!(["a", "b", "c"]), json!(["a", "c", "b", "b"])];
+        let followers = followers.map(|input| {
+            scope.spawn({
+                let gateway = &gateway;
+                move || embed(gateway, &input, &[])
+            })
+        });
+        let mut answers = vec![leader.join().expect("an answer")];
+        answers.extend(followers.into_iter().map(|follower| follower.join().expect("an answer")));
+        answers
+    });
+    // Whoever ends first bears the bill.
+    let mut told: Vec<&str> = answers.iter().map(|answer| answer.need("x-cache")).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["COALESCED", "COALESCED", "MISS"]);
+    let records: Vec<Value> = answers.iter().map(|answer| gateway.record(&answer.id())["predicate"].take()).collect();
+    let fps: Vec<&Value> = records.iter().map(|record| &record["response"]["fp"]).collect();
+    assert!(fps.iter().all(|fp| fp.is_string()) && fps[1] != fps[2] && fps[0] != fps[1], "{fps:?}");
+    for record in &records[1..] {
+        let parents = record["parents"].as_array().expect("the record of b");
+        assert!(parents.iter().all(|edge| edge["response_fp"].is_null()), "it has an answer of its own: {record}");
+    }
+    assert_eq!(mock.counts().requests, 2);
+    drop(gateway.stop());
+    let (code, said) = Keeper::of(data.path()).verify(&["--data", data.path().to_str().expect("a name")]);
+    assert_eq!(code, 0, "{said}");
 }

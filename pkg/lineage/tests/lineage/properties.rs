@@ -87,10 +87,10 @@ fn any_words() -> impl Strategy<Value = &'static str> {
 prop_compose! {
     fn any_cache()(
         decision in any_words(), tier in proptest::option::of(any_words()), encoder in proptest::option::of(any_text()),
-        (key_fp, score_e6, floor_e6, age_ms, ttl_ms) in any::<(Option<[u8; 16]>, Option<u64>, Option<u64>, Option<u64>, Option<u64>)>(),
+        (key_fp, score_e6, floor_e6, age_ms, ttl_ms, sources) in any::<(Option<[u8; 16]>, Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>)>(),
         refused_by in proptest::option::of(any_words()), ineligible in proptest::option::of(any_words()),
     ) -> CacheFacts {
-        CacheFacts { decision, key_fp, tier, score_e6, floor_e6, refused_by, ineligible, encoder, age_ms, ttl_ms }
+        CacheFacts { decision, key_fp, tier, score_e6, floor_e6, refused_by, ineligible, encoder, age_ms, ttl_ms, sources }
     }
 }
 
