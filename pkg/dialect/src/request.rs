@@ -5,7 +5,7 @@ use crate::messages::{CountTokensRequest, MessagesRequest};
 use crate::responses::ResponsesRequest;
 use crate::{Api, Defaults, Form, Refusal, translate_request};
 use bytes::Bytes;
-use signet_openai::{ChatRequest, EmbeddingsRequest};
+use signet_openai::{Asked, ChatRequest, EmbeddingsRequest};
 
 /// A request that is understood, with the caller's bytes.
 #[derive(Debug, Clone)]
@@ -67,48 +67,35 @@ impl Request {
         Form { api: self.api(), parts }
     }
 
+    fn asked(&self) -> &Asked {
+        match self {
+            Self::Chat(request) => request,
+            Self::Embeddings(request) => request,
+            Self::Messages(request) => request,
+            Self::CountTokens(request) => request,
+            Self::Completions(request) => request,
+            Self::Responses(request) => request,
+        }
+    }
+
     /// The bytes as the caller sent them.
     pub fn body(&self) -> &Bytes {
-        match self {
-            Self::Chat(request) => request.body(),
-            Self::Embeddings(request) => request.body(),
-            Self::Messages(request) => request.body(),
-            Self::CountTokens(request) => request.body(),
-            Self::Completions(request) => request.body(),
-            Self::Responses(request) => request.body(),
-        }
+        &self.asked().body
     }
 
     /// The model as asked.
     pub fn model(&self) -> &str {
-        match self {
-            Self::Chat(request) => request.model(),
-            Self::Embeddings(request) => request.model(),
-            Self::Messages(request) => request.model(),
-            Self::CountTokens(request) => request.model(),
-            Self::Completions(request) => request.model(),
-            Self::Responses(request) => request.model(),
-        }
+        &self.asked().model
     }
 
     /// Whether an event stream is wanted.
     pub fn stream(&self) -> bool {
-        match self {
-            Self::Chat(request) => request.stream(),
-            Self::Messages(request) => request.stream(),
-            Self::Completions(request) => request.stream(),
-            Self::Responses(request) => request.stream(),
-            Self::Embeddings(_) | Self::CountTokens(_) => false,
-        }
+        self.asked().stream
     }
 
     /// Whether the caller asked for the usage within its stream. Where an API always tells it, it is asked for.
     pub fn include_usage(&self) -> bool {
-        match self {
-            Self::Chat(request) => request.include_usage(),
-            Self::Completions(request) => request.include_usage(),
-            Self::Embeddings(_) | Self::Messages(_) | Self::CountTokens(_) | Self::Responses(_) => true,
-        }
+        self.asked().include_usage
     }
 
     /// Whether the body says all that decides the answer, so that a cache may have a part in it.
@@ -125,25 +112,12 @@ impl Request {
 
     /// Canonical digest of everything that decides the answer but [`Self::last_text`].
     pub fn shape(&self) -> &[u8; 32] {
-        match self {
-            Self::Chat(request) => request.shape(),
-            Self::Embeddings(request) => request.shape(),
-            Self::Messages(request) => request.shape(),
-            Self::CountTokens(request) => request.shape(),
-            Self::Completions(request) => request.shape(),
-            Self::Responses(request) => request.shape(),
-        }
+        &self.asked().shape
     }
 
     /// The last user text, byte-exact; empty where all of the request is in its shape.
     pub fn last_text(&self) -> &str {
-        match self {
-            Self::Chat(request) => request.last_text(),
-            Self::Messages(request) => request.last_text(),
-            Self::Completions(request) => request.last_text(),
-            Self::Responses(request) => request.last_text(),
-            Self::Embeddings(_) | Self::CountTokens(_) => "",
-        }
+        &self.asked().last_text
     }
 
     /// What stays the same while a conversation grows, as [`signet_openai::prefix`] finds it. None where there is none to
@@ -163,26 +137,13 @@ impl Request {
     /// # Errors
     /// Why this request is only for the exact cache, as a short constant for records and metrics.
     pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
-        match self {
-            Self::Chat(request) => request.semantic_candidate(),
-            Self::Messages(request) => request.semantic_candidate(),
-            Self::Completions(request) => request.semantic_candidate(),
-            Self::Responses(request) => request.semantic_candidate(),
-            Self::Embeddings(_) | Self::CountTokens(_) => Err("operation"),
-        }
+        self.asked().semantic_candidate()
     }
 
     /// The body to send upstream: the caller's bytes with another `model`, and asking for usage within a stream where
     /// `ask_usage`. If nothing changes it is the same buffer.
     pub fn with(&self, model: Option<&str>, ask_usage: bool) -> Bytes {
-        match self {
-            Self::Chat(request) => request.with(model, ask_usage),
-            Self::Embeddings(request) => request.with(model),
-            Self::Messages(request) => request.with(model),
-            Self::CountTokens(request) => request.with(model),
-            Self::Completions(request) => request.with(model, ask_usage),
-            Self::Responses(request) => request.with(model),
-        }
+        self.asked().with(model, ask_usage)
     }
 
     /// The body that asks the same in API `to`, for the same model.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use signet_dialect::messages::{Classifier, CountTokensRequest, Message, MessageFold, MessagesRequest, STOP, splitter};
 use signet_dialect::{Api, Fold, Form, Kept, Request};
 use signet_openai::sse::{Classify, Decoder, Kind};
-use signet_openai::{Incomplete, LastTurn, Layer, NotStorable};
+use signet_openai::{Incomplete, Layer, NotStorable};
 
 fn bytes(value: &Value) -> Bytes {
     value.to_string().into()
@@ -31,10 +31,8 @@ fn parse(value: &Value) -> MessagesRequest {
 #[test]
 fn a_request_tells_what_is_asked() {
     let request = parse(&ask());
-    assert_eq!((request.model(), request.stream()), ("claude-sonnet-4-5", true));
-    assert_eq!((request.max_tokens(), request.temperature()), (Some(300), Some(0.3)));
-    assert_eq!(request.last_turn(), LastTurn::Text);
-    assert_eq!(request.last_text(), "Where is\n\u{1f}\nmy parcel?");
+    assert_eq!((&*request.model, request.stream), ("claude-sonnet-4-5", true));
+    assert_eq!(request.last_text, "Where is\n\u{1f}\nmy parcel?");
     assert_eq!(request.semantic_candidate(), Ok("Where is\n\u{1f}\nmy parcel?"));
     assert!(!format!("{request:?}").contains("parcel"));
 }
@@ -79,9 +77,9 @@ fn changed(change: &Value) -> Value {
 
 #[test]
 fn everything_but_stream_and_metadata_keeps_requests_apart() {
-    let shape = *parse(&ask()).shape();
+    let shape = parse(&ask()).shape;
     for neutral in [json!({"stream": false}), json!({"metadata": {"user_id": "u-2"}})] {
-        assert_eq!(*parse(&changed(&neutral)).shape(), shape, "{neutral}");
+        assert_eq!(parse(&changed(&neutral)).shape, shape, "{neutral}");
     }
     for other in [
         json!({"model": "claude-haiku-4-5"}),
@@ -93,13 +91,13 @@ fn everything_but_stream_and_metadata_keeps_requests_apart() {
         json!({"a_field_of_tomorrow": 1}),
         json!({"service_tier": "auto"}),
     ] {
-        assert_ne!(*parse(&changed(&other)).shape(), shape, "{other}");
+        assert_ne!(parse(&changed(&other)).shape, shape, "{other}");
     }
     let mut other = ask();
     other["messages"][2]["content"][1]["text"] = json!("my order?");
-    assert_eq!(*parse(&other).shape(), shape, "the last text is not part of the shape");
+    assert_eq!(parse(&other).shape, shape, "the last text is not part of the shape");
     other["messages"][2]["content"][1]["cache_control"] = json!({"type": "ephemeral"});
-    assert_ne!(*parse(&other).shape(), shape);
+    assert_ne!(parse(&other).shape, shape);
 }
 
 #[test]
@@ -123,12 +121,12 @@ fn what_is_no_plain_question_is_for_the_exact_cache_only() {
 fn another_model_changes_the_models_bytes_alone() {
     let body = Bytes::from_static(b"{ \"messages\" : [ ], \"model\":\"a\" , \"x\":1.0 }");
     let request = MessagesRequest::parse(&body).expect("a request");
-    assert_eq!(&request.with(Some("b"))[..], b"{ \"messages\" : [ ], \"model\":\"b\" , \"x\":1.0 }");
-    assert_eq!(request.with(None).as_ptr(), body.as_ptr());
-    assert_eq!(request.with(Some("a")).as_ptr(), body.as_ptr());
+    assert_eq!(&request.with(Some("b"), true)[..], b"{ \"messages\" : [ ], \"model\":\"b\" , \"x\":1.0 }");
+    assert_eq!(request.with(None, true).as_ptr(), body.as_ptr());
+    assert_eq!(request.with(Some("a"), true).as_ptr(), body.as_ptr());
     let count = CountTokensRequest::parse(&body).expect("a request");
-    assert_eq!(count.with(Some("b")), request.with(Some("b")));
-    assert_ne!(count.shape(), request.shape());
+    assert_eq!(count.with(Some("b"), true), request.with(Some("b"), true));
+    assert_ne!(count.shape, request.shape);
 }
 
 #[test]

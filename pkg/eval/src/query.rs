@@ -72,12 +72,12 @@ impl Query {
             operation: "chat",
             targets: [0; 32],
             policy_generation: 0,
-            shape: *self.request.shape(),
+            shape: self.request.shape,
         });
         Asked {
-            key: CacheKey::derive(&partition, self.request.last_text().as_bytes()),
+            key: CacheKey::derive(&partition, self.request.last_text.as_bytes()),
             partition,
-            text: self.request.last_text().to_owned(),
+            text: self.request.last_text.clone(),
             barred: self.request.semantic_candidate().err(),
         }
     }

@@ -7,22 +7,18 @@ pub use batch::Batch;
 use crate::error::BadRequest;
 use crate::json::{Json, duplicate, get};
 use crate::kept::{NotStorable, Usage};
-use crate::request::{model, object, quoted, shape, splice};
+use crate::request::{Asked, model, object, shape};
 use bytes::Bytes;
-use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// Most values in an answer: 2,048 vectors of 3,072 dimensions, the most that one request can ask for, are six million.
 const MAX_VALUES: usize = 8 << 20;
 
-/// A request to `/v1/embeddings`, with the caller's bytes.
-#[derive(Clone)]
+/// A request to `/v1/embeddings`. All of it is in its shape, but for `user`.
+#[derive(Debug, Clone)]
 pub struct EmbeddingsRequest {
-    body: Bytes,
-    model: String,
+    asked: Asked,
     inputs: usize,
-    shape: [u8; 32],
-    model_span: Range<usize>,
 }
 
 impl EmbeddingsRequest {
@@ -37,42 +33,21 @@ impl EmbeddingsRequest {
         let inputs = count(input)
             .ok_or_else(|| BadRequest::wrong_type("input", "a string, or an array of strings or of token arrays"))?;
         let shape = shape(b"signet/shape/embeddings/v1", &members, &["user"]);
-        Ok(Self { body: body.clone(), model, inputs, shape, model_span })
-    }
-
-    /// The bytes as the caller sent them.
-    pub fn body(&self) -> &Bytes {
-        &self.body
-    }
-
-    /// The model as asked.
-    pub fn model(&self) -> &str {
-        &self.model
+        Ok(Self { asked: Asked::whole(body, (model, model_span), shape), inputs })
     }
 
     /// How many vectors are wanted.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
-
-    /// Canonical SHA-256 of the whole request but `user`.
-    pub fn shape(&self) -> &[u8; 32] {
-        &self.shape
-    }
-
-    /// The body to send upstream; every byte but the model's name as it was.
-    pub fn with(&self, model: Option<&str>) -> Bytes {
-        let model = model.filter(|model| *model != self.model).map(quoted);
-        let edits: Vec<_> = model.iter().map(|model| (&self.model_span, &model[..])).collect();
-        splice(&self.body, &edits)
-    }
 }
 
-/// Leaves the input out: it belongs in no log.
-impl fmt::Debug for EmbeddingsRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("EmbeddingsRequest");
-        out.field("model", &self.model).field("inputs", &self.inputs).finish_non_exhaustive()
+/// What every request says.
+impl Deref for EmbeddingsRequest {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
     }
 }
 

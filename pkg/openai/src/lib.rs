@@ -29,5 +29,4 @@ pub use error::{BadRequest, ErrorBody};
 pub use kept::{KeptText, Layer, NotStorable, Usage};
 pub use models::{ModelList, NotAModelList};
 pub use prefix::prefix;
-pub use request::{ChatRequest, quoted};
-pub use turn::LastTurn;
+pub use request::{Asked, ChatRequest, quoted};

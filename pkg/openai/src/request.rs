@@ -1,15 +1,15 @@
 //! A chat completion request, read once.
 //!
-//! What decides the answer is a deny-list's complement: every field is in [`ChatRequest::shape`] unless it is known to be
+//! What decides the answer is a deny-list's complement: every field is in [`Asked::shape`] unless it is known to be
 //! neutral, so a field that nobody here has heard of still keeps two requests apart.
 
 use crate::canon;
 use crate::error::BadRequest;
 use crate::json::{Json, Member, duplicate, get, write_str};
-use crate::turn::{LastTurn, take_last_text, unique_within};
+use crate::turn::{check_messages, take_last_text};
 use bytes::Bytes;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// Fields that do not change what the model says.
 const NEUTRAL: [&str; 4] = ["stream", "stream_options", "user", "metadata"];
@@ -17,22 +17,82 @@ const NEUTRAL: [&str; 4] = ["stream", "stream_options", "user", "metadata"];
 /// Replace these bytes of the body by this text.
 pub type Edit = (Range<usize>, &'static str);
 
-/// A request to `/v1/chat/completions`, with the caller's bytes.
+/// What a request says whatever its API, with the caller's bytes.
 #[derive(Clone)]
+pub struct Asked {
+    /// The bytes as the caller sent them.
+    pub body: Bytes,
+    /// The model as asked.
+    pub model: String,
+    /// Where the model's name lies in the body, quotes included.
+    pub model_span: Range<usize>,
+    /// Whether an event stream is wanted.
+    pub stream: bool,
+    /// Whether the caller wants the usage within its stream: asked for, or always told by its API.
+    pub include_usage: bool,
+    /// What makes the provider tell the usage within its stream, where that has to be asked for.
+    pub usage_edit: Option<Edit>,
+    /// Canonical SHA-256 of everything but the neutral fields and the last text; the asked model is in it. Together with
+    /// the last text it is the whole request.
+    pub shape: [u8; 32],
+    /// The text of the last message, byte-exact; empty where that is not text only, and all of it in the shape. Several
+    /// text parts are joined by a line with U+001F.
+    pub last_text: String,
+    /// Why this request is only for the exact cache, if it is, as a short constant for records and metrics.
+    pub not_semantic: Option<&'static str>,
+}
+
+impl Asked {
+    /// A request with no text apart from its shape, in an API without streams.
+    pub fn whole(body: &Bytes, (model, model_span): (String, Range<usize>), shape: [u8; 32]) -> Self {
+        Self {
+            body: body.clone(),
+            model,
+            model_span,
+            stream: false,
+            include_usage: true,
+            usage_edit: None,
+            shape,
+            last_text: String::new(),
+            not_semantic: Some("operation"),
+        }
+    }
+
+    /// The text to compare with similar ones.
+    ///
+    /// # Errors
+    /// Why there is none, as a short constant for records and metrics.
+    pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
+        self.not_semantic.map_or(Ok(&self.last_text), Err)
+    }
+
+    /// The body to send upstream: the caller's own bytes, with another `model`, and asking for usage within a stream where
+    /// `ask_usage`. Every other byte stays as it was; if nothing changes it is the same buffer.
+    pub fn with(&self, model: Option<&str>, ask_usage: bool) -> Bytes {
+        let model = model.filter(|model| *model != self.model).map(quoted);
+        let usage = self.usage_edit.as_ref().filter(|_| ask_usage);
+        let mut edits: Vec<(&Range<usize>, &[u8])> = Vec::with_capacity(2);
+        edits.extend(model.as_ref().map(|model| (&self.model_span, &model[..])));
+        edits.extend(usage.map(|(span, text)| (span, text.as_bytes())));
+        edits.sort_by_key(|(span, _)| span.start);
+        splice(&self.body, &edits)
+    }
+}
+
+/// Leaves the prompt out: it belongs in no log.
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Asked");
+        out.field("model", &self.model).field("stream", &self.stream).field("not_semantic", &self.not_semantic);
+        out.field("body_bytes", &self.body.len()).finish_non_exhaustive()
+    }
+}
+
+/// A request to `/v1/chat/completions`.
+#[derive(Debug, Clone)]
 pub struct ChatRequest {
-    body: Bytes,
-    model: String,
-    stream: bool,
-    include_usage: bool,
+    asked: Asked,
     n: u32,
-    temperature: Option<f64>,
-    max_completion_tokens: Option<u64>,
-    shape: [u8; 32],
-    last_text: String,
-    last_turn: LastTurn,
-    not_semantic: Option<&'static str>,
-    model_span: Range<usize>,
-    usage_edit: Option<Edit>,
 }
 
 impl ChatRequest {
@@ -43,125 +103,48 @@ impl ChatRequest {
     /// part, or a field that Signet interprets has a wrong type. Everything else is left to the provider.
     pub fn parse(body: &Bytes) -> Result<Self, BadRequest> {
         let mut members = object(body)?;
-        let model = model(&members)?;
+        let (model, model_span) = model(&members)?;
         check_messages(&members)?;
         let stream = flag(&members, "stream", "stream")?;
         let (include_usage, usage_edit) = usage_option(body, &members)?;
         let n = choices(&members)?;
         let temperature = temperature(&members)?;
-        let limit = token_limit(&members, "max_completion_tokens")?;
-        let old_limit = token_limit(&members, "max_tokens")?;
+        integer(&members, "max_completion_tokens")?;
+        integer(&members, "max_tokens")?;
         let not_semantic = not_semantic(&members, n, temperature);
-        let messages = members.iter_mut().find(|member| member.key == "messages").map(|member| &mut member.value);
-        let (last_turn, last_text) = match messages {
-            Some(Json::Array(messages)) => take_last_text(messages),
-            _ => (LastTurn::NotText("empty"), String::new()),
-        };
-        let shape = shape(b"signet/shape/chat/v1", &members, &NEUTRAL);
-        Ok(Self {
+        let (last_text, not_text) = split(take_last_text(&mut members));
+        let asked = Asked {
             body: body.clone(),
-            model: model.0,
+            model,
+            model_span,
             stream,
             include_usage,
-            n,
-            temperature,
-            max_completion_tokens: limit.or(old_limit),
-            shape,
-            last_text,
-            last_turn,
-            not_semantic,
-            model_span: model.1,
             usage_edit,
-        })
-    }
-
-    /// The bytes as the caller sent them.
-    pub fn body(&self) -> &Bytes {
-        &self.body
-    }
-
-    /// The model as asked.
-    pub fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// Whether an event stream is wanted.
-    pub fn stream(&self) -> bool {
-        self.stream
-    }
-
-    /// Whether the caller asked for the usage chunk (`stream_options.include_usage`).
-    pub fn include_usage(&self) -> bool {
-        self.include_usage
+            shape: shape(b"signet/shape/chat/v1", &members, &NEUTRAL),
+            last_text,
+            not_semantic: not_text.or(not_semantic),
+        };
+        Ok(Self { asked, n })
     }
 
     /// How many choices are wanted, at least 1.
     pub fn n(&self) -> u32 {
         self.n
     }
+}
 
-    /// Sampling temperature, if one was sent.
-    pub fn temperature(&self) -> Option<f64> {
-        self.temperature
-    }
+/// What every request says.
+impl Deref for ChatRequest {
+    type Target = Asked;
 
-    /// Most tokens to write: `max_completion_tokens`, else `max_tokens`.
-    pub fn max_completion_tokens(&self) -> Option<u64> {
-        self.max_completion_tokens
-    }
-
-    /// Canonical SHA-256 of everything but the neutral fields and [`Self::last_text`]; the asked model is in it.
-    /// Together with the last text it is the whole request.
-    pub fn shape(&self) -> &[u8; 32] {
-        &self.shape
-    }
-
-    /// The text of the last message, byte-exact; empty unless [`Self::last_turn`] is text. Several text parts are joined
-    /// by a line with U+001F.
-    pub fn last_text(&self) -> &str {
-        &self.last_text
-    }
-
-    /// What the last message is.
-    pub fn last_turn(&self) -> LastTurn {
-        self.last_turn
-    }
-
-    /// The text to compare with similar ones.
-    ///
-    /// # Errors
-    /// Why this request is only for the exact cache, as a short constant for records and metrics.
-    pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
-        match (self.last_turn, self.not_semantic) {
-            (LastTurn::NotText(reason), _) | (_, Some(reason)) => Err(reason),
-            (LastTurn::Text, None) => Ok(&self.last_text),
-        }
-    }
-
-    /// The body to send upstream: the caller's own bytes, with another `model` and `stream_options.include_usage = true`
-    /// where asked for. Every other byte stays as it was; if nothing changes it is the same buffer.
-    pub fn with(&self, model: Option<&str>, include_usage: bool) -> Bytes {
-        let model = model.filter(|model| *model != self.model).map(quoted);
-        let usage = self.usage_edit.as_ref().filter(|_| include_usage);
-        let mut edits: Vec<(&Range<usize>, &[u8])> = Vec::with_capacity(2);
-        edits.extend(model.as_ref().map(|model| (&self.model_span, &model[..])));
-        edits.extend(usage.map(|(span, text)| (span, text.as_bytes())));
-        edits.sort_by_key(|(span, _)| span.start);
-        splice(&self.body, &edits)
+    fn deref(&self) -> &Asked {
+        &self.asked
     }
 }
 
-/// Leaves the prompt out: it belongs in no log.
-impl fmt::Debug for ChatRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatRequest")
-            .field("model", &self.model)
-            .field("stream", &self.stream)
-            .field("n", &self.n)
-            .field("last_turn", &self.last_turn)
-            .field("body_bytes", &self.body.len())
-            .finish_non_exhaustive()
-    }
+/// The last text, and why there is none.
+pub fn split(text: Result<String, &'static str>) -> (String, Option<&'static str>) {
+    text.map_or_else(|reason| (String::new(), Some(reason)), |text| (text, None))
 }
 
 /// The members of the body, which is an object without duplicate keys.
@@ -208,7 +191,7 @@ pub fn quoted(text: &str) -> Vec<u8> {
 }
 
 /// `body` with each range replaced; ranges are in order and do not overlap.
-pub fn splice(body: &Bytes, edits: &[(&Range<usize>, &[u8])]) -> Bytes {
+pub(crate) fn splice(body: &Bytes, edits: &[(&Range<usize>, &[u8])]) -> Bytes {
     if edits.is_empty() {
         return body.clone();
     }
@@ -222,17 +205,6 @@ pub fn splice(body: &Bytes, edits: &[(&Range<usize>, &[u8])]) -> Bytes {
     }
     out.extend_from_slice(&body[from..]);
     out.into()
-}
-
-fn check_messages(members: &[Member<'_>]) -> Result<(), BadRequest> {
-    let messages = get(members, "messages").ok_or_else(|| BadRequest::missing("messages"))?;
-    let messages = messages.as_array().ok_or_else(|| BadRequest::wrong_type("messages", "an array of objects"))?;
-    for (i, message) in messages.iter().enumerate() {
-        let place = || format!("messages[{i}]");
-        let message = message.as_object().ok_or_else(|| BadRequest::wrong_type(&place(), "an object"))?;
-        unique_within(message).map_err(|(part, key)| BadRequest::duplicate(&(place() + part), &key))?;
-    }
-    Ok(())
 }
 
 /// A field that is there and not null.
@@ -252,11 +224,13 @@ pub fn flag(members: &[Member<'_>], key: &str, param: &str) -> Result<bool, BadR
     }
 }
 
-/// Some servers read -1 as "no limit", so only the type is judged here.
-fn token_limit(members: &[Member<'_>], key: &str) -> Result<Option<u64>, BadRequest> {
+/// Whether a number is one if it is there. Some servers read -1 as "no limit", so only the type is judged here.
+///
+/// # Errors
+/// It is no number.
+pub fn integer(members: &[Member<'_>], key: &str) -> Result<(), BadRequest> {
     match present(members, key) {
-        None => Ok(None),
-        Some(number @ Json::Number(_)) => Ok(number.as_u64()),
+        None | Some(Json::Number(_)) => Ok(()),
         Some(_) => Err(BadRequest::wrong_type(key, "an integer")),
     }
 }

@@ -1,28 +1,24 @@
 //! The last turn of a chat: the one text that may differ between two requests which share answers.
 
-use crate::json::{Json, Member, get};
-use std::borrow::Cow;
+use crate::error::BadRequest;
+use crate::json::{Json, Member, duplicate, get};
 
-/// Stands between the parts of a message made of several texts. A part that holds U+001F itself makes the turn
-/// [`LastTurn::NotText`], so joined parts can never be mistaken for other parts.
-pub const BETWEEN_PARTS: &str = "\n\u{1f}\n";
+/// Stands between the parts of a message made of several texts. A turn with a part that holds U+001F itself is no text, so
+/// joined parts can never be mistaken for other parts.
+const BETWEEN_PARTS: &str = "\n\u{1f}\n";
 
-/// What the last message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LastTurn {
-    /// A user message of text only, taken out of the shape.
-    Text,
-    /// Anything else, with the reason; all of it is in the shape.
-    NotText(&'static str),
-}
-
-/// Takes the text of the last message out of the tree, if it is one.
-pub fn take_last_text(messages: &mut [Json<'_>]) -> (LastTurn, String) {
-    let text = match messages.last_mut() {
-        Some(Json::Object(message)) => from_message(message),
+/// Takes the text of the last message out of the tree, if it is one of a user and text only.
+///
+/// # Errors
+/// What it is instead, as a short constant for records and metrics; all of it stays in the tree then.
+pub fn take_last_text(members: &mut [Member<'_>]) -> Result<String, &'static str> {
+    match members.iter_mut().find(|member| member.key == "messages").map(|member| &mut member.value) {
+        Some(Json::Array(messages)) => match messages.last_mut() {
+            Some(Json::Object(message)) => from_message(message),
+            _ => Err("empty"),
+        },
         _ => Err("empty"),
-    };
-    text.map_or_else(|reason| (LastTurn::NotText(reason), String::new()), |text| (LastTurn::Text, text))
+    }
 }
 
 fn from_message(message: &mut [Member<'_>]) -> Result<String, &'static str> {
@@ -34,25 +30,36 @@ fn from_message(message: &mut [Member<'_>]) -> Result<String, &'static str> {
         _ => return Err("no user text"),
     }
     let content = message.iter_mut().find(|member| member.key == "content").ok_or("empty")?;
-    match &mut content.value {
+    take_content(&mut content.value, part_text)
+}
+
+/// Takes the text of a message's content out of the tree; `part_text` says the text of a part.
+///
+/// # Errors
+/// Why it is not text only, as a short constant.
+pub fn take_content(content: &mut Json<'_>, part_text: PartText) -> Result<String, &'static str> {
+    match content {
         Json::String(text) if text.trim().is_empty() => Err("empty"),
         Json::String(text) => {
             let text = std::mem::take(text).into_owned();
-            content.value = Json::Cut;
+            *content = Json::Cut;
             Ok(text)
         }
-        Json::Array(parts) => from_parts(parts),
+        Json::Array(parts) => from_parts(parts, part_text),
         Json::Null => Err("empty"),
         _ => Err("other content"),
     }
 }
 
+/// Says the text of a part of a message, or why it has none.
+type PartText = for<'p> fn(&'p Json<'_>) -> Result<&'p str, &'static str>;
+
 fn calls_tools(message: &[Member<'_>]) -> bool {
     ["tool_calls", "function_call"].iter().any(|key| get(message, key).is_some_and(|calls| !calls.is_null()))
 }
 
-fn from_parts(parts: &mut [Json<'_>]) -> Result<String, &'static str> {
-    let texts = parts.iter().map(part_text).collect::<Result<Vec<_>, _>>()?;
+fn from_parts(parts: &mut [Json<'_>], part_text: PartText) -> Result<String, &'static str> {
+    let texts = parts.iter().map(|part| part_text(part)).collect::<Result<Vec<_>, _>>()?;
     if texts.iter().all(|text| text.trim().is_empty()) {
         return Err("empty");
     }
@@ -79,17 +86,31 @@ fn part_text<'p>(part: &'p Json<'_>) -> Result<&'p str, &'static str> {
     }
 }
 
-/// The members of the request's objects that Signet interprets carry each key once.
+/// The members of the messages in `list`, which Signet interprets, carry each key once.
 ///
 /// # Errors
-/// Where a key occurs twice, below the message, and which.
-pub fn unique_within<'m>(message: &'m [Member<'_>]) -> Result<(), (&'static str, Cow<'m, str>)> {
-    if let Some(key) = crate::json::duplicate(message) {
-        return Err(("", key.into()));
+/// They do not, or one of the messages is no object.
+pub fn check_list(name: &str, list: &[Json<'_>]) -> Result<(), BadRequest> {
+    for (i, message) in list.iter().enumerate() {
+        let place = || format!("{name}[{i}]");
+        let message = message.as_object().ok_or_else(|| BadRequest::wrong_type(&place(), "an object"))?;
+        if let Some(key) = duplicate(message) {
+            return Err(BadRequest::duplicate(&place(), key));
+        }
+        let parts = get(message, "content").and_then(Json::as_array).unwrap_or_default();
+        if let Some(key) = parts.iter().filter_map(Json::as_object).find_map(duplicate) {
+            return Err(BadRequest::duplicate(&(place() + ".content"), key));
+        }
     }
-    let parts = get(message, "content").and_then(Json::as_array).unwrap_or_default();
-    match parts.iter().filter_map(Json::as_object).find_map(crate::json::duplicate) {
-        Some(key) => Err((".content", key.into())),
-        None => Ok(()),
-    }
+    Ok(())
+}
+
+/// [`check_list`] of the field `messages`.
+///
+/// # Errors
+/// There is none, or what is wrong with it.
+pub fn check_messages(members: &[Member<'_>]) -> Result<(), BadRequest> {
+    let messages = get(members, "messages").ok_or_else(|| BadRequest::missing("messages"))?;
+    let messages = messages.as_array().ok_or_else(|| BadRequest::wrong_type("messages", "an array of objects"))?;
+    check_list("messages", messages)
 }

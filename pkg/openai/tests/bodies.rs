@@ -26,7 +26,7 @@ fn embeddings_requests_differ_in_all_but_the_user() {
     let shape = |extra: Value| {
         let mut body = json!({"model": "e", "input": "x"});
         body.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
-        *EmbeddingsRequest::parse(&body.to_string().into()).expect("good").shape()
+        EmbeddingsRequest::parse(&body.to_string().into()).expect("good").shape
     };
     assert_eq!(shape(json!({"user": "a"})), shape(json!({})));
     let differing = [
@@ -58,8 +58,11 @@ fn bad_embeddings_requests_are_refused() {
 fn an_embeddings_model_is_replaced_in_place() {
     let body = Bytes::from_static(b"{ \"model\" : \"e\",\"input\":[ \"x\" ] }");
     let request = EmbeddingsRequest::parse(&body).expect("good");
-    assert_eq!(request.with(Some("f")), "{ \"model\" : \"f\",\"input\":[ \"x\" ] }");
-    assert_eq!((request.with(None).as_ptr(), request.with(Some("e")).as_ptr()), (body.as_ptr(), body.as_ptr()));
+    assert_eq!(request.with(Some("f"), true), "{ \"model\" : \"f\",\"input\":[ \"x\" ] }");
+    assert_eq!(
+        (request.with(None, true).as_ptr(), request.with(Some("e"), true).as_ptr()),
+        (body.as_ptr(), body.as_ptr())
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use signet_openai::{BadRequest, ChatRequest, LastTurn};
+use signet_openai::{BadRequest, ChatRequest};
 
 fn bytes(body: &Value) -> Bytes {
     body.to_string().into()
@@ -39,7 +39,7 @@ fn asking(content: Value) -> Value {
 }
 
 fn key(request: &ChatRequest) -> ([u8; 32], String) {
-    (*request.shape(), request.last_text().to_owned())
+    (request.shape, request.last_text.clone())
 }
 
 #[test]
@@ -48,15 +48,13 @@ fn a_request_is_read() {
         "model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": true,
         "stream_options": {"include_usage": true}, "n": 2, "temperature": 0.5, "max_tokens": 7, "max_completion_tokens": 9,
     }));
-    assert_eq!((request.model(), request.stream(), request.include_usage(), request.n()), ("m", true, true, 2));
-    assert_eq!((request.temperature(), request.max_completion_tokens()), (Some(0.5), Some(9)));
-    assert_eq!((request.last_turn(), request.last_text()), (LastTurn::Text, "hi"));
+    assert_eq!((&*request.model, request.stream, request.include_usage, request.n()), ("m", true, true, 2));
+    assert_eq!((&*request.last_text, request.semantic_candidate()), ("hi", Err("several choices")));
     let plain = parse(&base());
-    assert_eq!((plain.stream(), plain.include_usage(), plain.n(), plain.temperature()), (false, false, 1, None));
+    assert_eq!((plain.stream, plain.include_usage, plain.n()), (false, false, 1));
     let nulls = with("n", Value::Null);
     assert_eq!(parse(&nulls).n(), 1, "null is as good as omitted");
-    assert_eq!(parse(&with("max_tokens", json!(7.0))).max_completion_tokens(), Some(7));
-    assert_eq!(parse(&with("max_tokens", json!(-1))).max_completion_tokens(), None, "no limit, for some servers");
+    assert_eq!(parse(&with("max_tokens", json!(-1))).n(), 1, "no limit, for some servers");
 }
 
 #[test]
@@ -99,7 +97,7 @@ fn every_field_that_may_change_the_answer_separates_requests() {
         json!({"model": "gpt-4o-mini", "messages": [{"role": "system", "content": "Be short."},
             {"role": "user", "name": "ann", "content": "What is the capital of France?"}]}),
     ];
-    let mut shapes: Vec<_> = fields.iter().chain([&base()]).map(|body| *parse(body).shape()).collect();
+    let mut shapes: Vec<_> = fields.iter().chain([&base()]).map(|body| parse(body).shape).collect();
     shapes.sort_unstable();
     shapes.dedup();
     assert_eq!(shapes.len(), fields.len() + 1);
@@ -137,8 +135,8 @@ fn prompt_text_is_byte_exact() {
     for text in ["What is the capital of France? ", "what is the capital of France?", "What is  the capital of France?"]
     {
         let request = parse(&asking(json!(text)));
-        assert_eq!(request.last_text(), text);
-        assert_eq!(request.shape(), parse(&base()).shape(), "the last text alone is outside the shape");
+        assert_eq!(request.last_text, text);
+        assert_eq!(request.shape, parse(&base()).shape, "the last text alone is outside the shape");
     }
     let mut long = "a".repeat(9_000);
     let first = key(&parse(&asking(json!(long))));
@@ -153,27 +151,22 @@ fn several_text_parts_are_not_one_joined_part() {
         parse(&asking(json!(parts)))
     };
     let joined = parts(&["a", "b"]);
-    assert_eq!(joined.last_turn(), LastTurn::Text);
-    assert_eq!(joined.last_text(), "a\n\u{1f}\nb");
+    assert_eq!(joined.semantic_candidate(), Ok("a\n\u{1f}\nb"));
     let rivals = [parts(&["a\n\u{1f}\nb"]), parts(&["ab"]), parts(&["a", "", "b"]), parts(&["", "a", "b"])];
     for rival in &rivals {
         assert_ne!(key(rival), key(&joined));
     }
     let forged = [parts(&["a\n\u{1f}\nb", "c"]), parts(&["a", "b\n\u{1f}\nc"])];
     assert_ne!(key(&forged[0]), key(&forged[1]));
-    assert_eq!(forged[0].last_turn(), LastTurn::NotText("control characters"));
-    assert_eq!(
-        parts(&["a", "c"]).shape(),
-        joined.shape(),
-        "their texts are the last text, so they are outside the shape"
-    );
+    assert_eq!(forged[0].semantic_candidate(), Err("control characters"));
+    assert_eq!(parts(&["a", "c"]).shape, joined.shape, "their texts are the last text, so they are outside the shape");
 }
 
 #[test]
 fn other_fields_of_a_text_part_stay_in_the_shape() {
     let part = |mark: &str| parse(&asking(json!([{"type": "text", "text": "x", "cache_control": {"type": mark}}])));
-    assert_ne!(part("a").shape(), part("b").shape());
-    assert_eq!(part("a").last_text(), "x");
+    assert_ne!(part("a").shape, part("b").shape);
+    assert_eq!(part("a").last_text, "x");
 }
 
 #[test]
@@ -203,10 +196,9 @@ fn a_last_turn_that_is_not_text_is_named_and_stays_in_the_shape() {
     ];
     for (body, reason) in cases {
         let request = parse(&body);
-        assert_eq!(request.last_turn(), LastTurn::NotText(reason), "{body}");
-        assert_eq!((request.semantic_candidate(), request.last_text()), (Err(reason), ""), "{body}");
+        assert_eq!((request.semantic_candidate(), &*request.last_text), (Err(reason), ""), "{body}");
     }
-    assert_ne!(parse(&last(image("a"))).shape(), parse(&last(image("b"))).shape());
+    assert_ne!(parse(&last(image("a"))).shape, parse(&last(image("b"))).shape);
     let blank = |text: &str| key(&parse(&last(json!({"role": "user", "content": text}))));
     assert_ne!(blank(" "), blank("  "));
     assert_ne!(blank("").0, blank("x").0, "a text that was taken out is not an empty one");
@@ -327,7 +319,7 @@ fn duplicate_keys_are_refused_where_we_read() {
     }
     let elsewhere =
         |bias: &str| format!(r#"{{"model":"a","messages":[{{"role":"user","content":"x"}}],"logit_bias":{{{bias}}}}}"#);
-    let read = |bias: &str| *ChatRequest::parse(&elsewhere(bias).into()).expect("left to the provider").shape();
+    let read = |bias: &str| ChatRequest::parse(&elsewhere(bias).into()).expect("left to the provider").shape;
     assert_ne!(read(r#""1":1,"1":2"#), read(r#""1":2,"1":1"#));
 }
 
@@ -356,7 +348,7 @@ fn an_unchanged_body_is_the_same_buffer() {
     for same in [request.with(None, false), request.with(Some("gpt-4o-mini"), true)] {
         assert_eq!((same.as_ptr(), same.len()), (body.as_ptr(), body.len()));
     }
-    assert_eq!(request.body(), &body);
+    assert_eq!(request.body, body);
 }
 
 #[test]
@@ -435,7 +427,7 @@ proptest! {
         let request = ChatRequest::parse(&text.into()).expect("good");
         let sent = request.with(Some(&model), true);
         let again = ChatRequest::parse(&sent).expect("still good");
-        prop_assert_eq!((again.model(), again.include_usage()), (&*model, true));
+        prop_assert_eq!((&*again.model, again.include_usage), (&*model, true));
         let mut expected = body;
         expected["model"] = json!(model);
         if expected.get("stream_options").is_none() {
@@ -492,6 +484,6 @@ proptest! {
 fn a_megabyte_of_text_is_one_key_of_fixed_size() {
     let text = "é\"\\\u{1}".repeat(200_000);
     let request = parse(&asking(json!(text)));
-    assert_eq!(request.last_text(), text);
-    assert_eq!(request.shape(), parse(&base()).shape());
+    assert_eq!(request.last_text, text);
+    assert_eq!(request.shape, parse(&base()).shape);
 }

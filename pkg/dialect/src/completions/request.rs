@@ -1,13 +1,11 @@
 //! A completions request, read once.
 
 use bytes::Bytes;
-use signet_openai::BadRequest;
 use signet_openai::wire::{
-    Edit, Json, Member, choices, digest, flag, get, model, object, present, quoted, shape, splice, temperature,
-    usage_option,
+    Json, Member, choices, digest, flag, get, model, object, present, shape, split, temperature, usage_option,
 };
-use std::fmt;
-use std::ops::Range;
+use signet_openai::{Asked, BadRequest};
+use std::ops::Deref;
 
 /// Fields that do not change what the model says.
 const NEUTRAL: [&str; 3] = ["stream", "stream_options", "user"];
@@ -15,19 +13,11 @@ const NEUTRAL: [&str; 3] = ["stream", "stream_options", "user"];
 /// How much of a prompt tells where its prefix may be cached at the provider.
 const PREFIX_BYTES: usize = 1024;
 
-/// A request to `/v1/completions`, with the caller's bytes.
-#[derive(Clone)]
+/// A request to `/v1/completions`. Its last text is the prompt, if it is one text; else the prompts are in the shape.
+#[derive(Debug, Clone)]
 pub struct CompletionsRequest {
-    body: Bytes,
-    model: String,
-    stream: bool,
-    include_usage: bool,
+    asked: Asked,
     choices: u32,
-    shape: [u8; 32],
-    last_text: String,
-    not_semantic: Option<&'static str>,
-    model_span: Range<usize>,
-    usage_edit: Option<Edit>,
 }
 
 impl CompletionsRequest {
@@ -45,67 +35,24 @@ impl CompletionsRequest {
         let choices = n.checked_mul(prompts).ok_or_else(|| BadRequest::wrong_value("n", "fewer choices"))?;
         let not_semantic = not_semantic(&members, n, temperature(&members)?);
         let prompt = members.iter_mut().find(|member| member.key == "prompt").map(|member| &mut member.value);
-        let (last_text, not_text) = match prompt.map_or(Err("empty"), take_text) {
-            Ok(text) => (text, None),
-            Err(reason) => (String::new(), Some(reason)),
-        };
-        let shape = shape(b"signet/shape/completions/v1", &members, &NEUTRAL);
-        Ok(Self {
+        let (last_text, not_text) = split(prompt.map_or(Err("empty"), take_text));
+        let asked = Asked {
             body: body.clone(),
             model,
+            model_span,
             stream,
             include_usage,
-            choices,
-            shape,
+            usage_edit,
+            shape: shape(b"signet/shape/completions/v1", &members, &NEUTRAL),
             last_text,
             not_semantic: not_text.or(not_semantic),
-            model_span,
-            usage_edit,
-        })
-    }
-
-    /// The bytes as the caller sent them.
-    pub fn body(&self) -> &Bytes {
-        &self.body
-    }
-
-    /// The model as asked.
-    pub fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// Whether an event stream is wanted.
-    pub fn stream(&self) -> bool {
-        self.stream
-    }
-
-    /// Whether the caller asked for the usage chunk (`stream_options.include_usage`).
-    pub fn include_usage(&self) -> bool {
-        self.include_usage
+        };
+        Ok(Self { asked, choices })
     }
 
     /// How many choices the answer has: `n` for each prompt.
     pub fn choices(&self) -> u32 {
         self.choices
-    }
-
-    /// Canonical SHA-256 of everything but the neutral fields and [`Self::last_text`]; the asked model is in it.
-    /// Together with the last text it is the whole request.
-    pub fn shape(&self) -> &[u8; 32] {
-        &self.shape
-    }
-
-    /// The prompt, byte-exact, if it is one text; else empty, and the prompts are in the shape.
-    pub fn last_text(&self) -> &str {
-        &self.last_text
-    }
-
-    /// The text to compare with similar ones.
-    ///
-    /// # Errors
-    /// Why this request is only for the exact cache, as a short constant for records and metrics.
-    pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
-        self.not_semantic.map_or(Ok(&self.last_text), Err)
     }
 
     /// What requests have in common that begin alike, for a provider's own cache of prompts. Reads the body again.
@@ -118,26 +65,14 @@ impl CompletionsRequest {
         };
         digest(b"signet/prefix/completions/v1", [Member::new("prompt", start)].iter())
     }
-
-    /// The body to send upstream: the caller's own bytes, with another `model` and `stream_options.include_usage = true`
-    /// where asked for; if nothing changes it is the same buffer.
-    pub fn with(&self, model: Option<&str>, include_usage: bool) -> Bytes {
-        let model = model.filter(|model| *model != self.model).map(quoted);
-        let usage = self.usage_edit.as_ref().filter(|_| include_usage);
-        let mut edits: Vec<(&Range<usize>, &[u8])> = Vec::with_capacity(2);
-        edits.extend(model.as_ref().map(|model| (&self.model_span, &model[..])));
-        edits.extend(usage.map(|(span, text)| (span, text.as_bytes())));
-        edits.sort_by_key(|(span, _)| span.start);
-        splice(&self.body, &edits)
-    }
 }
 
-/// Leaves the prompt out: it belongs in no log.
-impl fmt::Debug for CompletionsRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("CompletionsRequest");
-        out.field("model", &self.model).field("stream", &self.stream).field("choices", &self.choices);
-        out.field("body_bytes", &self.body.len()).finish_non_exhaustive()
+/// What every request says.
+impl Deref for CompletionsRequest {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
     }
 }
 

@@ -1,29 +1,21 @@
 //! A request to `/v1/responses`, read once.
 
 use bytes::Bytes;
-use signet_openai::BadRequest;
 use signet_openai::wire::{
-    BETWEEN_PARTS, Json, Member, digest, flag, get, model, object, present, quoted, shape, splice, temperature,
-    unique_within,
+    Json, Member, check_list, digest, flag, get, model, object, present, shape, split, take_content, temperature,
 };
-use std::fmt;
-use std::ops::Range;
+use signet_openai::{Asked, BadRequest};
+use std::ops::Deref;
 
 /// Fields that do not change the answer. `user`, `metadata`, `safety_identifier` and `prompt_cache_key` are not among
 /// them: the answer repeats them, and one caller's must not be told to another.
 const NEUTRAL: [&str; 2] = ["stream", "stream_options"];
 
-/// A request with the caller's bytes.
-#[derive(Clone)]
+/// A request to `/v1/responses`. Its last text is that of a last user message.
+#[derive(Debug, Clone)]
 pub struct ResponsesRequest {
-    body: Bytes,
-    model: String,
-    stream: bool,
-    shape: [u8; 32],
-    last_text: String,
-    not_semantic: Option<&'static str>,
+    asked: Asked,
     state: Option<&'static str>,
-    model_span: Range<usize>,
 }
 
 impl ResponsesRequest {
@@ -40,28 +32,19 @@ impl ResponsesRequest {
         let state = state(&members)?;
         let not_semantic = not_semantic(&members, temperature(&members)?);
         let input = members.iter_mut().find(|member| member.key == "input").map(|member| &mut member.value);
-        let (last_text, not_text) = match input.map_or(Err("empty"), take_last_text) {
-            Ok(text) => (text, None),
-            Err(reason) => (String::new(), Some(reason)),
+        let (last_text, not_text) = split(input.map_or(Err("empty"), take_last_text));
+        let asked = Asked {
+            body: body.clone(),
+            model,
+            model_span,
+            stream,
+            include_usage: true,
+            usage_edit: None,
+            shape: shape(b"signet/shape/responses/v1", &members, &NEUTRAL),
+            last_text,
+            not_semantic: state.or(not_text).or(not_semantic),
         };
-        let shape = shape(b"signet/shape/responses/v1", &members, &NEUTRAL);
-        let not_semantic = not_text.or(not_semantic);
-        Ok(Self { body: body.clone(), model, stream, shape, last_text, not_semantic, state, model_span })
-    }
-
-    /// The bytes as the caller sent them.
-    pub fn body(&self) -> &Bytes {
-        &self.body
-    }
-
-    /// The model as asked.
-    pub fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// Whether an event stream is wanted.
-    pub fn stream(&self) -> bool {
-        self.stream
+        Ok(Self { asked, state })
     }
 
     /// Whether the body says all that decides the answer, so that the answer may be kept.
@@ -70,26 +53,6 @@ impl ResponsesRequest {
     /// Which state at the provider it rests on or changes, as a short constant for records and metrics.
     pub fn stateless(&self) -> Result<(), &'static str> {
         self.state.map_or(Ok(()), Err)
-    }
-
-    /// Canonical SHA-256 of everything but the neutral fields and [`Self::last_text`]; the asked model is in it.
-    /// Together with the last text it is the whole request.
-    pub fn shape(&self) -> &[u8; 32] {
-        &self.shape
-    }
-
-    /// The text of the last user message, byte-exact; empty where the input ends with anything else, which is in the shape
-    /// then. Several text parts are joined by a line with U+001F.
-    pub fn last_text(&self) -> &str {
-        &self.last_text
-    }
-
-    /// The text to compare with similar ones.
-    ///
-    /// # Errors
-    /// Why this request is only for the exact cache, as a short constant for records and metrics.
-    pub fn semantic_candidate(&self) -> Result<&str, &'static str> {
-        self.state.or(self.not_semantic).map_or(Ok(&self.last_text), Err)
     }
 
     /// What the turns of one conversation have in common, for a provider's own cache of prompts: the caller's
@@ -112,36 +75,23 @@ impl ResponsesRequest {
         let fixed = members.iter().filter(|member| matches!(&*member.key, "tools" | "instructions"));
         digest(DOMAIN, fixed.chain([&Member::new("input", start)]))
     }
-
-    /// The body to send upstream; every byte but the model's name as it was.
-    pub fn with(&self, model: Option<&str>) -> Bytes {
-        let model = model.filter(|model| *model != self.model).map(quoted);
-        let edits: Vec<_> = model.iter().map(|model| (&self.model_span, &model[..])).collect();
-        splice(&self.body, &edits)
-    }
 }
 
-/// Leaves the input out: it belongs in no log.
-impl fmt::Debug for ResponsesRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("ResponsesRequest");
-        out.field("model", &self.model).field("stream", &self.stream).field("state", &self.state);
-        out.field("body_bytes", &self.body.len()).finish_non_exhaustive()
+/// What every request says.
+impl Deref for ResponsesRequest {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
     }
 }
 
 fn check_input(members: &[Member<'_>]) -> Result<(), BadRequest> {
-    let items = match present(members, "input") {
-        None | Some(Json::String(_)) => return Ok(()),
-        Some(Json::Array(items)) => items,
-        Some(_) => return Err(BadRequest::wrong_type("input", "a string or an array of objects")),
-    };
-    for (i, item) in items.iter().enumerate() {
-        let place = || format!("input[{i}]");
-        let item = item.as_object().ok_or_else(|| BadRequest::wrong_type(&place(), "an object"))?;
-        unique_within(item).map_err(|(part, key)| BadRequest::duplicate(&(place() + part), &key))?;
+    match present(members, "input") {
+        None | Some(Json::String(_)) => Ok(()),
+        Some(Json::Array(items)) => check_list("input", items),
+        Some(_) => Err(BadRequest::wrong_type("input", "a string or an array of objects")),
     }
-    Ok(())
 }
 
 /// The state at the provider that the answer rests on, or that the request changes.
@@ -187,7 +137,7 @@ fn not_semantic(members: &[Member<'_>], temperature: Option<f64>) -> Option<&'st
 /// Takes the text of the last user message out of the tree, if it is one.
 fn take_last_text(input: &mut Json<'_>) -> Result<String, &'static str> {
     let item = match input {
-        Json::String(_) => return take_text(input),
+        Json::String(_) => return take_content(input, part_text),
         Json::Array(items) => items.last_mut(),
         _ => None,
     };
@@ -200,38 +150,7 @@ fn take_last_text(input: &mut Json<'_>) -> Result<String, &'static str> {
         _ => return Err("no user text"),
     }
     let content = item.iter_mut().find(|member| member.key == "content").ok_or("empty")?;
-    take_text(&mut content.value)
-}
-
-fn take_text(content: &mut Json<'_>) -> Result<String, &'static str> {
-    match content {
-        Json::String(text) if text.trim().is_empty() => Err("empty"),
-        Json::String(text) => {
-            let text = std::mem::take(text).into_owned();
-            *content = Json::Cut;
-            Ok(text)
-        }
-        Json::Array(parts) => from_parts(parts),
-        Json::Null => Err("empty"),
-        _ => Err("other content"),
-    }
-}
-
-fn from_parts(parts: &mut [Json<'_>]) -> Result<String, &'static str> {
-    let texts = parts.iter().map(part_text).collect::<Result<Vec<_>, _>>()?;
-    if texts.iter().all(|text| text.trim().is_empty()) {
-        return Err("empty");
-    }
-    if texts.len() > 1 && texts.iter().any(|text| text.contains('\u{1f}')) {
-        return Err("control characters");
-    }
-    let joined = texts.join(BETWEEN_PARTS);
-    for part in parts {
-        if let Json::Object(members) = part {
-            members.iter_mut().filter(|member| member.key == "text").for_each(|member| member.value = Json::Cut);
-        }
-    }
-    Ok(joined)
+    take_content(&mut content.value, part_text)
 }
 
 fn part_text<'p>(part: &'p Json<'_>) -> Result<&'p str, &'static str> {
