@@ -228,14 +228,16 @@ fn trees(app: Arc<App>, admin: Admin) -> Router {
 
 async fn known_host(State(admin): State<Admin>, request: Request, next: Next) -> Response {
     let hosts = &admin.config.hosts;
-    if hosts.is_empty() || host(request.headers()).is_some_and(|host| hosts.iter().any(|known| known == host)) {
+    if hosts.is_empty() || host(&request).is_some_and(|host| hosts.iter().any(|known| known == host)) {
         return next.run(request).await;
     }
     (StatusCode::MISDIRECTED_REQUEST, "unknown host\n").into_response()
 }
 
-fn host(headers: &HeaderMap) -> Option<&str> {
-    let host = headers.get(HOST)?.to_str().ok()?;
+/// That of an absolute target stands before that of the field (RFC 9112 §3.2.2).
+fn host(request: &Request) -> Option<&str> {
+    let field = || request.headers().get(HOST).and_then(|value| value.to_str().ok());
+    let host = request.uri().host().or_else(field)?;
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(host, _)| host);
     bracketed.or_else(|| host.split(':').next())
 }

@@ -34,7 +34,8 @@ impl Inbound {
     /// The body behind a head; at most `limit` bytes of it are taken.
     pub(crate) fn new(headers: &HeaderMap, body: AxumBody, limit: u64, patience: Patience) -> Self {
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        Self { body: Some(body), length, waits: headers.contains_key(EXPECT), limit, patience }
+        let waits = headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+        Self { body: Some(body), length, waits, limit, patience }
     }
 
     /// Reads it whole, copied to its exact size.

@@ -11,6 +11,7 @@ mod load;
 mod pace;
 mod reload;
 mod server;
+mod sound;
 mod tls;
 mod tree;
 

@@ -8,13 +8,11 @@
 //! plain-text connection costs a few microseconds a request.
 
 use crate::pace::{Paced, Patience, Talk};
+use crate::sound::{HEAD_MAX, flaw, refused};
 use crate::tls::Tls;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::response::Response;
-use http::header::CONNECTION;
-use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -34,8 +32,6 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// Bytes of a head.
-const HEAD_MAX: usize = 64 << 10;
 const BACKLOG: i32 = 1024;
 /// Connections beyond the bound that are told so at a time; more are closed without a word.
 const REFUSED_MAX: usize = 256;
@@ -142,10 +138,7 @@ fn hand_over(
             (&room.refusing, false, Open::one_more(&room.refused, gauge))
         }
     };
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY was not set");
-    }
-    match stream.into_std() {
+    match prompt(stream).into_std() {
         Ok(stream) => {
             let patience = if keep_alive { serving.patience } else { short(serving.patience) };
             let metrics = serving.metrics.clone();
@@ -155,6 +148,14 @@ fn hand_over(
         }
         Err(error) => tracing::warn!(%error, "a connection was not handed over"),
     }
+}
+
+/// A socket on which small writes go out at once: Nagle's algorithm costs 40 ms against delayed acknowledgements.
+fn prompt(stream: TcpStream) -> TcpStream {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY was not set");
+    }
+    stream
 }
 
 /// One that is one too many is told so soon, or not at all.
@@ -202,12 +203,15 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: S, ca
     let socket = Paced::new(socket, patience, talk.clone(), metrics);
     let service = service_fn(move |mut request: http::Request<Incoming>| {
         let turn = talk.begin();
-        let fits = head_size(&request) <= HEAD_MAX;
+        let flaw = flaw(&request);
         request.extensions_mut().insert(ConnectInfo(peer));
         let request = request.map(|body| Body::new(turn.with(body)));
         let router = router.clone();
         async move {
-            let response = if fits { router.oneshot(request).await? } else { too_large() };
+            let response = match flaw {
+                None => router.oneshot(request).await?,
+                Some(status) => refused(status, request, patience),
+            };
             Ok::<_, Infallible>(response.map(|body| turn.with(body)))
         }
     });
@@ -216,25 +220,14 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: S, ca
         .header_read_timeout(patience.idle)
         .keep_alive(keep_alive)
         .max_buf_size(HEAD_MAX)
+        // Whoever ends its sending side has left. One who has closed altogether looks the same until something is written to
+        // it, and before its answer begins nothing is: to serve the few who only half-close, every call whose caller is gone
+        // would run to its end and be paid for.
         .half_close(false)
         .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, %peer, "a connection ended early");
     }
-}
-
-/// hyper's bound is on what it has read before it looks whether the head is whole, which may be twice as much.
-fn head_size<B>(request: &http::Request<B>) -> usize {
-    let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
-    fields.sum::<usize>() + request.uri().path_and_query().map_or(0, |target| target.as_str().len())
-}
-
-/// As hyper refuses one that is larger still.
-fn too_large() -> Response {
-    let mut refusal = Response::new(Body::empty());
-    *refusal.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-    refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    refusal
 }
 
 /// Counts a connection while it is open.
@@ -252,5 +245,19 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
         self.1.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_caller_is_sent_in_small_writes_waits_for_no_acknowledgement() {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let caller = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        let (accepted, _) = listener.accept().await.expect("a connection");
+        assert!(prompt(accepted).nodelay().expect("a socket"));
+        drop(caller);
     }
 }

@@ -29,7 +29,7 @@ const END_HEADERS: u8 = 4;
 /// HPACK (RFC 7541): `:status: 200` from the static table, then a literal for its entry 31, `content-type`.
 const HEAD: &[u8] = b"\x88\x0f\x10\x10application/json";
 
-/// Waits for `in_flight` requests, answers the first and disowns the others; ends with the client.
+/// Waits for `in_flight` requests, answers the first and disowns the others and all that still come; ends with the client.
 pub(crate) async fn serve(
     mut io: impl AsyncRead + AsyncWrite + Unpin,
     in_flight: usize,
@@ -39,6 +39,7 @@ pub(crate) async fn serve(
     frame(&mut io, SETTINGS, 0, 0, &[]).await?;
     let mut waiting: BTreeMap<u32, (Bytes, Ticket)> = BTreeMap::new();
     let mut bodies: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    let mut gone = false;
     loop {
         let mut head = [0; 9];
         io.read_exact(&mut head).await?;
@@ -56,8 +57,13 @@ pub(crate) async fn serve(
         }
         if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
             let body = Bytes::from(bodies.remove(&stream).unwrap_or_default());
-            let ticket = enter(peer, &body);
-            waiting.insert(stream, (body, ticket));
+            let mut ticket = enter(peer, &body);
+            if gone {
+                // Sent before the client had heard of it.
+                ticket.abandon();
+            } else {
+                waiting.insert(stream, (body, ticket));
+            }
         }
         if waiting.len() == in_flight
             && let Some((first, (body, mut ticket))) = waiting.pop_first()
@@ -66,9 +72,10 @@ pub(crate) async fn serve(
             frame(&mut io, HEADERS, END_HEADERS, first, HEAD).await?;
             frame(&mut io, DATA, END_STREAM, first, &answer(&body)).await?;
             ticket.finish();
-            for (_, ticket) in waiting.values_mut() {
+            for (_, mut ticket) in std::mem::take(&mut waiting).into_values() {
                 ticket.abandon();
             }
+            gone = true;
         }
     }
 }

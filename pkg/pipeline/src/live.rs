@@ -99,6 +99,8 @@ pub struct Live {
     attested: Option<Attested>,
     /// The provider's body behind its last event.
     rest: Option<UpstreamBody>,
+    /// The provider has said within the stream that it failed.
+    told: bool,
     stage: Stage,
     heartbeat: Option<Heartbeat>,
 }
@@ -128,6 +130,7 @@ impl Live {
             newest: Bytes::new(),
             attested: None,
             rest: None,
+            told: false,
             stage: Stage::Flowing(seat),
             heartbeat,
         }
@@ -186,6 +189,7 @@ impl Live {
             self.exchange.first_byte_ms = Some(self.course.pipeline.parts.clock.now_ms());
         }
         let said = self.course.interpreter.as_mut().map(|interpreter| interpreter.run(&run)).transpose()?;
+        self.told |= run.kind == Kind::Error;
         match (said, run.kind) {
             (Some(said), _) => self.instead(&run.raw, said, run.events),
             (None, Kind::Usage) if !self.course.usage_wanted => self.keep(&run.raw),
@@ -250,6 +254,7 @@ impl Live {
         match (said, last) {
             (Some(said), last) => self.instead(&last.map(|run| run.raw).unwrap_or_default(), said, 1),
             (None, Some(last)) => self.pass(last.raw, last.events),
+            (None, None) if self.told => {}
             (None, None) => self.add(Bytes::from_static(self.course.last_event), 1),
         }
         Ok(())
@@ -365,11 +370,13 @@ impl Live {
         Poll::Ready(())
     }
 
-    /// Queues an error event behind what was sent; the last event does not follow it.
+    /// Queues an error event behind what was sent, unless the provider's own stands there; the last event does not follow it.
     fn report(&mut self, message: &str, code: &str) {
-        let failure =
-            Failure { status: 502, message, kind: "upstream_error", param: None, code: Some(code), request_id: None };
-        self.add(failure.event(self.course.api, &self.newest), 1);
+        if !self.told {
+            let (kind, code) = ("upstream_error", Some(code));
+            let failure = Failure { status: 502, message, kind, param: None, code, request_id: None };
+            self.add(failure.event(self.course.api, &self.newest), 1);
+        }
         (self.rest, self.digest) = (None, None);
         self.stage = Stage::Broken;
     }

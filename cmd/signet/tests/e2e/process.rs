@@ -183,6 +183,9 @@ fn the_admin_listener_wants_its_token_and_its_own_name() {
     assert_eq!(ask(gateway.admin, "GET", path, &[], b"").status, 401);
     assert_eq!(ask(gateway.admin, "GET", path, &[("Authorization", "Bearer wrong")], b"").status, 401);
     assert_eq!(ask(gateway.admin, "GET", "/metrics", &[("Host", "evil.example")], b"").status, 421);
+    // The host of an absolute target counts, and not that of the field beside it.
+    assert_eq!(ask(gateway.admin, "GET", "http://evil.example/metrics", &[], b"").status, 421);
+    assert_eq!(ask(gateway.admin, "GET", "http://localhost/metrics", &[("Host", "evil.example")], b"").status, 200);
     assert_eq!(gateway.status()["log"]["next_seq"], 1);
     assert_eq!(ask(gateway.admin, "GET", "/readyz", &[], b"").status, 200);
     gateway.chat(&chat("What is a fen?"), &[]).is(200, "MISS");

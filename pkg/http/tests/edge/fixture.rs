@@ -7,14 +7,16 @@ use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use signet_cache::{Cache, Keyring};
+use signet_cache::{Cache, ExactStore, Keyring};
 use signet_http::{App, Current, ErrorFaces, Lane, Load, LoadLimits, Patience, Serving, Tls};
 use signet_lineage::{
     CaptureRow, CaptureStore, Columns, Gateway, Leaf, LogRow, Record, RecordStore, ShipFault, Signer,
 };
 use signet_mock::{Behaviour, Config as MockConfig, MockUpstream};
 use signet_pipeline::{AuthMode, Durability, Pace, Parts, Pipeline, Recorder, Settings, Voice, outbox};
-use signet_provider::{Board, Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, UpstreamError};
+use signet_provider::{
+    Board, Call, Fleet, HttpProvider, ModelRoute, Provider, ProviderConfig, Reply, Timeouts, UpstreamError,
+};
 use signet_spool::{MemoryLog, RecordLog};
 use signet_telemetry::Metrics;
 use signet_testkit::{MemoryKeyStore, MemoryNoticeStore};
@@ -23,6 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -127,6 +130,18 @@ pub(crate) struct Edge {
     pub(crate) router: Router,
     log: Arc<MemoryLog>,
     pub(crate) mock: MockUpstream,
+    board: Arc<Board>,
+}
+
+/// What a test may want otherwise.
+#[derive(Default)]
+pub(crate) struct With {
+    /// Where `m` is, if not at the mock, and how long it may take.
+    pub(crate) provider: Option<(String, Timeouts)>,
+    pub(crate) heartbeat: Duration,
+    /// Behind the cache in process.
+    pub(crate) shared: Option<Arc<dyn ExactStore>>,
+    pub(crate) stale_if_error: Duration,
 }
 
 impl Edge {
@@ -137,10 +152,17 @@ impl Edge {
 
     /// One that takes on no more than so much.
     pub(crate) fn within(limits: LoadLimits) -> Self {
-        let edge = Self::limited(limits);
-        let pipeline = pipeline(&edge.app, edge.log.clone(), &edge.mock);
-        edge.app.pipeline.set(Arc::new(pipeline));
-        edge
+        Self::limited(limits).serving(With::default())
+    }
+
+    /// One with something of its own.
+    pub(crate) fn with(with: With) -> Self {
+        Self::starting().serving(with)
+    }
+
+    fn serving(self, with: With) -> Self {
+        self.app.pipeline.set(Arc::new(pipeline(&self, with)));
+        self
     }
 
     /// A gateway that has no tenant secret yet.
@@ -165,7 +187,8 @@ impl Edge {
         });
         let behaviour = Behaviour { chunks: Some(6), chunk_ms: Some(20), ..Behaviour::default() };
         let mock = MockUpstream::start(MockConfig { behaviour, ..MockConfig::default() }).expect("a free port");
-        Self { router: signet_http::router(app.clone()), app, log, mock }
+        let board = Arc::new(Board::new(Arc::new(SystemClock::new())));
+        Self { router: signet_http::router(app.clone()), app, log, mock, board }
     }
 
     /// The same gateway on a socket.
@@ -181,6 +204,12 @@ impl Edge {
         let serving = Serving { lanes, room: None, tls, patience, metrics: self.app.metrics.clone() };
         tokio::spawn(signet_http::serve(listener, serving, CancellationToken::new(), Duration::ZERO));
         address
+    }
+
+    /// Whether nobody is served and no provider is asked.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let standings = self.board.standings(Instant::now());
+        self.app.metrics.inflight().get() == 0 && standings.iter().all(|standing| standing.view.in_flight == 0)
     }
 
     /// The predicates of all records that are there.
@@ -225,14 +254,15 @@ pub(crate) async fn error(answer: Response<Body>) -> Value {
     whole["error"].take()
 }
 
-fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
+fn pipeline(edge: &Edge, with: With) -> Pipeline {
+    let (app, log) = (&*edge.app, edge.log.clone());
     let keys = Arc::new(Keyring::new(Arc::new(MemoryKeyStore::default()), [7; 32]));
     let hour = Duration::from_hours(1);
     let bounds = signet_cache::Config {
         ttl: hour,
         ttl_max: hour,
         volatile_ttl: hour,
-        stale_if_error: Duration::ZERO,
+        stale_if_error: with.stale_if_error,
         l1_max_bytes: 1 << 20,
         max_entry_bytes: 1 << 16,
     };
@@ -243,7 +273,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             trusted_proxies: Vec::new(),
             max_response_bytes: 1 << 20,
             max_stream_bytes: 1 << 26,
-            heartbeat: Duration::ZERO,
+            heartbeat: with.heartbeat,
             pace: Pace { buffer_bytes: 1 << 20, total_bytes: 1 << 20, slow_after: hour },
             wait_max: hour,
             usage_unasked: Arc::default(),
@@ -251,9 +281,9 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
             rules: std::collections::HashMap::new(),
             policy_generation: 1,
         },
-        cache: Arc::new(Cache::new(bounds, None, None, keys.clone())),
+        cache: Arc::new(Cache::new(bounds, with.shared, None, keys.clone())),
         keys,
-        fleet: Arc::new(fleet(mock)),
+        fleet: Arc::new(fleet(edge, with.provider)),
         recorder: Arc::new(Recorder::new(log, Signer::generate(), voice(), clock.clone(), metrics.clone())),
         records: Arc::new(NoRows),
         limiter: None,
@@ -270,15 +300,15 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
     })
 }
 
-fn fleet(mock: &MockUpstream) -> Fleet {
+fn fleet(edge: &Edge, provider: Option<(String, Timeouts)>) -> Fleet {
     let name = |text: &str| -> ProviderName { text.parse().expect("a name") };
     let model = |text: &str| -> ModelName { text.parse().expect("a name") };
-    let config = ProviderConfig::new(name("mock"), mock.base_url().parse().expect("a URL"));
-    let real = HttpProvider::new(config).expect("a good configuration");
+    let (base_url, timeouts) = provider.unwrap_or_else(|| (edge.mock.base_url(), Timeouts::default()));
+    let config = ProviderConfig::new(name("mock"), base_url.parse().expect("a URL"));
+    let real = HttpProvider::new(ProviderConfig { timeouts, ..config }).expect("a good configuration");
     let route = |of: &str, at: &str| ModelRoute::in_order(model(of), [(name(at), model(of))]);
     let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(real), Arc::new(Bomb(name("bomb")))];
-    let board = Arc::new(Board::new(Arc::new(SystemClock::new())));
-    Fleet::new(providers, vec![route("m", "mock"), route("boom", "bomb")], board).expect("a good fleet")
+    Fleet::new(providers, vec![route("m", "mock"), route("boom", "bomb")], edge.board.clone()).expect("a good fleet")
 }
 
 fn voice() -> Voice {

@@ -2,6 +2,9 @@
 
 mod bodies;
 mod fixture;
+mod heads;
+mod leaving;
+mod long;
 mod overload;
 mod panics;
 mod readiness;

@@ -1,7 +1,7 @@
 //! The listener over TLS.
 
 use crate::fixture::{Edge, PATIENCE};
-use crate::slow::{connect, limited, until_the_end};
+use crate::slow::{connect, eventually, limited, until_the_end};
 use rcgen::CertifiedKey;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ProtocolVersion, RootCertStore};
@@ -36,12 +36,16 @@ impl Made {
 
     /// A connection of a caller that trusts this one and would rather speak HTTP/2.
     async fn connect(&self, to: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
+        self.connect_with(to, &[b"h2", b"http/1.1"]).await
+    }
+
+    async fn connect_with(&self, to: SocketAddr, alpn: &[&[u8]]) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).expect("a root");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let mut config = builder.expect("versions").with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         let name = "localhost".try_into().expect("a name");
         TlsConnector::from(Arc::new(config)).connect(name, connect(to).await).await
     }
@@ -106,4 +110,34 @@ async fn a_caller_that_does_not_shake_hands_is_left_and_plain_http_gets_no_answe
     let ended = tokio::time::timeout(Duration::from_secs(30), begun.read(&mut [0; 64])).await.expect("it ends");
     assert!(!matches!(ended, Ok(1..)), "a slow head is cut over TLS too");
     assert_eq!(limited(&edge, "slow_head"), Some(1));
+}
+
+#[tokio::test]
+async fn handshakes_that_stall_by_the_hundred_hold_up_nobody_and_all_end() {
+    let (edge, made) = (Edge::new(), Made::new());
+    let patience = Patience { head: Duration::from_secs(2), ..PATIENCE };
+    let address = edge.listen_on(&Handle::current(), patience, Some(made.tls()));
+    let mut stalled = Vec::new();
+    for number in 0..300 {
+        let mut caller = connect(address).await;
+        // Nothing, or a record that does not end.
+        let begun: &[u8] = if number % 2 == 0 { b"" } else { b"\x16\x03\x01\x02\0\x01" };
+        caller.write_all(begun).await.expect("it reads");
+        stalled.push(caller);
+    }
+    eventually("all are in", || edge.app.metrics.connections().get() == 300).await;
+    for _ in 0..3 {
+        healthy(&mut made.connect(address).await.expect("a handshake beside them")).await;
+    }
+    eventually("none is in", || edge.app.metrics.connections().get() == 0).await;
+    assert_eq!(limited(&edge, "slow_handshake"), Some(300));
+    drop(stalled);
+}
+
+#[tokio::test]
+async fn a_caller_that_speaks_nothing_but_http_2_gets_no_session() {
+    let (edge, made) = (Edge::new(), Made::new());
+    let address = edge.listen_on(&Handle::current(), PATIENCE, Some(made.tls()));
+    assert!(made.connect_with(address, &[b"h2"]).await.is_err());
+    healthy(&mut made.connect(address).await.expect("a handshake")).await;
 }

@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use signet_mock::{Config, MockUpstream, StartError, chat_body};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -94,4 +95,30 @@ async fn goaway_answers_the_first_request_in_flight_and_disowns_the_others() {
     }
     assert_eq!(told, [true, false, false, true], "the first of the first connection, and the second connection");
     assert_eq!((mock.counts().requests, mock.counts().finished, mock.counts().connections), (4, 2, 2));
+}
+
+#[tokio::test]
+async fn what_still_comes_behind_a_goaway_is_disowned_too() {
+    let mock = MockUpstream::start(Config { tls: true, h2: true, goaway_at: Some(2), ..Config::default() })
+        .expect("a free port");
+    let mut io = connect(&mock, &[b"h2"]).await;
+    // Preface, SETTINGS, then four requests whose HPACK block says `:method: POST` alone, all before a look at the answers.
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for stream in [1, 3, 5, 7] {
+        sent.extend_from_slice(&[0, 0, 1, 1, 5, 0, 0, 0, stream, 0x83]);
+    }
+    io.write_all(&sent).await.expect("the mock reads");
+    tokio::time::timeout(Duration::from_secs(20), mock.counts_when(|c| c.requests == 4)).await.expect("all arrive");
+    io.shutdown().await.expect("open");
+    let mut heard = Vec::new();
+    io.read_to_end(&mut heard).await.ok();
+    let (mut frames, mut rest) = (Vec::new(), &heard[..]);
+    while let [a, b, c, kind, _, _, _, _, stream, ..] = *rest {
+        frames.push((kind, stream));
+        rest = &rest[9 + usize::from(a) * 65536 + usize::from(b) * 256 + usize::from(c)..];
+    }
+    // SETTINGS and its ACK come in either order with the rest: GOAWAY, then the answer to the first alone.
+    frames.retain(|(kind, _)| *kind != 4);
+    assert_eq!(frames, [(7, 0), (1, 1), (0, 1)]);
+    assert_eq!((mock.counts().finished, mock.counts().cancelled), (1, 0));
 }
