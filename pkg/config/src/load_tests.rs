@@ -365,6 +365,7 @@ fn secrets_that_cannot_be_had_are_faults() {
     std::fs::write(data.path().join("lines"), "sk-a\nsk-b\n").expect("written");
     for (text, expected) in [
         ("[store]\nurl_env = 'NONE'", "store.url_env: names the variable NONE, which is not set"),
+        ("[store]\nurl_env = 'postgres://u:pw@h'", "store.url_env: names a variable that is not set"),
         ("[admin]\ntoken_file = 'missing'", "admin.token_file: "),
         ("[admin]\ntoken_file = 'empty'", "admin.token_file: "),
         ("[auth]\nsecret_file = 'short'", "auth.secret_file: does not hold 64 hexadecimal digits"),

@@ -9,7 +9,7 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use bytes::{Buf, Bytes};
 use flate2::write::MultiGzDecoder;
 use http::HeaderMap;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, HeaderName, TRANSFER_ENCODING};
 use std::io::Write;
 
 /// Output of one step, about.
@@ -43,18 +43,20 @@ impl Decoder {
     /// For an answer with these headers; none if it is not encoded.
     ///
     /// # Errors
-    /// [`UpstreamError::UnsupportedEncoding`]: neither gzip nor brotli, or several encodings.
+    /// [`UpstreamError::UnsupportedEncoding`]: neither gzip nor brotli, or several encodings; or one for the way here, which
+    /// HTTP/1.1 takes off itself if it is `chunked` alone.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, UpstreamError> {
-        let values = headers.get_all(CONTENT_ENCODING).iter();
-        let lines: Vec<_> =
-            values.map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase()).collect();
-        let names = lines.iter().flat_map(|line| line.split(',')).map(str::trim);
-        let names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "identity").collect();
-        let coding = match names[..] {
+        let unread = |names: &[String]| Err(UpstreamError::UnsupportedEncoding { encoding: names.join(", ") });
+        let on_the_way = codings(headers, TRANSFER_ENCODING);
+        if on_the_way.iter().any(|name| name != "chunked") {
+            return unread(&on_the_way);
+        }
+        let names = codings(headers, CONTENT_ENCODING);
+        let coding = match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [] => return Ok(None),
             ["gzip" | "x-gzip"] => Coding::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))),
             ["br"] => Coding::Brotli(Box::new(Brotli::new())),
-            _ => return Err(UpstreamError::UnsupportedEncoding { encoding: lines.join(", ") }),
+            _ => return unread(&names),
         };
         Ok(Some(Self { coding, input: Bytes::new(), taken: 0, given: 0 }))
     }
@@ -91,6 +93,13 @@ impl Decoder {
             Coding::Brotli(brotli) => brotli.complete,
         }
     }
+}
+
+/// The names in a list of codings, in order, but for those that change nothing.
+fn codings(headers: &HeaderMap, list: HeaderName) -> Vec<String> {
+    let lines = headers.get_all(list).iter().map(|line| String::from_utf8_lossy(line.as_bytes()).to_ascii_lowercase());
+    let names = lines.flat_map(|line| line.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>());
+    names.filter(|name| !name.is_empty() && name != "identity").collect()
 }
 
 fn gunzip(gzip: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> Result<Vec<u8>, BoxError> {

@@ -210,7 +210,7 @@ impl Reload for Reloader {
         if now.shown.faults.is_empty() {
             self.health.note("config", None);
         } else if now.shown.faults != before.faults {
-            let faults = now.shown.faults.join("; ");
+            let faults = shortened(&now.shown.faults);
             tracing::error!(faults, "the new configuration is refused, and nothing has changed");
             self.health.note("config", Some(format!("the new one is refused: {faults}")));
         }
@@ -219,6 +219,16 @@ impl Reload for Reloader {
 
     fn generation(&self) -> Generation {
         self.lock().shown.clone()
+    }
+}
+
+/// The first faults; a file can have as many as lines.
+fn shortened(faults: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let first = faults[..faults.len().min(SHOWN)].join("; ");
+    match faults.len().saturating_sub(SHOWN) {
+        0 => first,
+        more => format!("{first}; and {more} more"),
     }
 }
 

@@ -20,7 +20,7 @@ const WINDOW_UPDATE: u8 = 8;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
-const NO_ERROR: u32 = 0;
+pub(crate) const NO_ERROR: u32 = 0;
 const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
@@ -60,9 +60,17 @@ impl Wire2 {
     }
 
     pub(crate) async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        let length = u32::try_from(payload.len()).expect("a small frame").to_be_bytes();
-        let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
-        self.wire.send([head.as_slice(), payload].concat()).await;
+        self.send_at_once(&[(kind, flags, stream, payload)]).await;
+    }
+
+    /// Frames in one piece, so that the client finds all of them when it looks.
+    pub(crate) async fn send_at_once(&mut self, frames: &[(u8, u8, u32, &[u8])]) {
+        let mut bytes = Vec::new();
+        for (kind, flags, stream, payload) in frames {
+            let length = u32::try_from(payload.len()).expect("a small frame").to_be_bytes();
+            bytes.extend([&length[1..], &[*kind, *flags], &stream.to_be_bytes(), payload].concat());
+        }
+        self.wire.send(bytes).await;
     }
 
     async fn respond(&mut self, stream: u32, body: &[u8]) {
@@ -112,6 +120,12 @@ impl Wire2 {
             _ => {}
         }
         Some(frame)
+    }
+
+    /// Waits until the client has read all that was sent.
+    pub(crate) async fn read_up(&mut self) {
+        self.send(PING, 0, 0, b"so far..").await;
+        while within(self.raw_frame()).await.expect("a connection").kind != PING {}
     }
 
     /// The next frame of a request; none at the end of the connection.

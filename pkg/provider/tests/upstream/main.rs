@@ -1,6 +1,7 @@
 //! The upstream client against peers that are literal bytes on real sockets.
 
 mod connect;
+mod early;
 mod encodings;
 mod endings;
 mod h1;

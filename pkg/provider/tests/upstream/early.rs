@@ -1,0 +1,31 @@
+//! Answers that are complete before their request is: a server may then reset the stream (RFC 9113 §8.1).
+
+use crate::h2::{DATA, END_HEADERS, END_STREAM, HEADERS, NO_ERROR, RST_STREAM, STATUS_200, Wire2};
+use crate::peer::{Peer, call, pieces, within};
+use signet_provider::Provider;
+use tokio::join;
+
+/// More than the windows of a stream that has just begun.
+fn long() -> String {
+    "x".repeat(200_000)
+}
+
+#[tokio::test]
+async fn a_whole_http2_answer_whose_stream_is_then_reset_without_an_error_is_whole() {
+    let peer = Peer::tls(&["h2"]).await;
+    let client = peer.client();
+    let serve = async {
+        let mut wire = Wire2::accept(&peer, 100).await;
+        let asked = within(wire.frame()).await.expect("a request");
+        assert_eq!(asked.kind, HEADERS);
+        let on = asked.stream;
+        let end = (RST_STREAM, 0, on, &NO_ERROR.to_be_bytes()[..]);
+        let head = (HEADERS, END_HEADERS, on, STATUS_200);
+        wire.send_at_once(&[head, (DATA, END_STREAM, on, b"too large"), end]).await;
+        wire.read_up().await;
+        wire
+    };
+    let (reply, _wire) = within(async { join!(client.send(call(&long())), serve) }).await;
+    let (body, error) = within(pieces(reply.expect("a head").body)).await;
+    assert_eq!((body.concat(), error.map(|error| error.to_string())), (b"too large".to_vec(), None));
+}
