@@ -138,9 +138,15 @@ impl Edge {
     /// One that takes on no more than so much.
     pub(crate) fn within(limits: LoadLimits) -> Self {
         let edge = Self::limited(limits);
-        let pipeline = pipeline(&edge.app, edge.log.clone(), &edge.mock);
-        edge.app.pipeline.set(Arc::new(pipeline));
-        edge
+        let mock = edge.mock.base_url();
+        edge.before(&mock)
+    }
+
+    /// The same, serving, with its model `m` at this provider.
+    pub(crate) fn before(self, provider: &str) -> Self {
+        let pipeline = pipeline(&self.app, self.log.clone(), provider);
+        self.app.pipeline.set(Arc::new(pipeline));
+        self
     }
 
     /// A gateway that has no tenant secret yet.
@@ -225,7 +231,7 @@ pub(crate) async fn error(answer: Response<Body>) -> Value {
     whole["error"].take()
 }
 
-fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
+fn pipeline(app: &App, log: Arc<MemoryLog>, provider: &str) -> Pipeline {
     let keys = Arc::new(Keyring::new(Arc::new(MemoryKeyStore::default()), [7; 32]));
     let hour = Duration::from_hours(1);
     let bounds = signet_cache::Config {
@@ -253,7 +259,7 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
         },
         cache: Arc::new(Cache::new(bounds, None, None, keys.clone())),
         keys,
-        fleet: Arc::new(fleet(mock)),
+        fleet: Arc::new(fleet(provider)),
         recorder: Arc::new(Recorder::new(log, Signer::generate(), voice(), clock.clone(), metrics.clone())),
         records: Arc::new(NoRows),
         limiter: None,
@@ -270,10 +276,10 @@ fn pipeline(app: &App, log: Arc<MemoryLog>, mock: &MockUpstream) -> Pipeline {
     })
 }
 
-fn fleet(mock: &MockUpstream) -> Fleet {
+fn fleet(provider: &str) -> Fleet {
     let name = |text: &str| -> ProviderName { text.parse().expect("a name") };
     let model = |text: &str| -> ModelName { text.parse().expect("a name") };
-    let config = ProviderConfig::new(name("mock"), mock.base_url().parse().expect("a URL"));
+    let config = ProviderConfig::new(name("mock"), provider.parse().expect("a URL"));
     let real = HttpProvider::new(config).expect("a good configuration");
     let route = |of: &str, at: &str| ModelRoute::in_order(model(of), [(name(at), model(of))]);
     let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(real), Arc::new(Bomb(name("bomb")))];
