@@ -2,6 +2,7 @@
 
 mod check;
 mod client;
+mod held;
 mod matched;
 mod prompts;
 mod questions;
@@ -37,6 +38,8 @@ enum Command {
     ///
     /// Exit code 1 if any answer failed or was wrong.
     Matched(Box<matched::Flags>),
+    /// Hold streams open and see what each costs the gateway in memory.
+    Held(held::Flags),
     /// Run the reference proxy: hyper and hyper-util's pooled client, nothing else.
     Relay(relay::Flags),
     /// Send a fixed mix of questions, repeats and rephrasings and show how many the cache answered.
@@ -49,6 +52,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let success = match Flags::parse().command {
         Command::Matched(flags) => one_thread()?.block_on(matched::run(*flags))?,
         Command::Replay(flags) => one_thread()?.block_on(replay::run(&flags))?,
+        Command::Held(flags) => {
+            one_thread()?.block_on(held::run(&flags))?;
+            true
+        }
         Command::Relay(flags) => {
             Runtime::new()?.block_on(relay::run(flags))?;
             true

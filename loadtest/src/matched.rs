@@ -225,7 +225,7 @@ fn sides(flags: &Flags) -> anyhow::Result<(Vec<Side>, Option<Relay>)> {
 }
 
 /// Different in every process; a hasher's random seed is entropy enough to number a run.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0)
 }
