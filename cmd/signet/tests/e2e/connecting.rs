@@ -65,5 +65,5 @@ fn what_was_taken_on_before_a_goaway_is_answered_once_and_the_rest_is_sent_once_
     assert_eq!(sent.len(), prompts.len());
     let twice: Vec<_> = sent.values().filter(|sent| sent.len() == 2).collect();
     assert!(twice.len() == EACH - 1 && twice.iter().all(|sent| **sent == [false, true]), "{sent:?}");
-    assert!(sent.values().all(|sent| sent.len() == 2 || *sent == &[true][..]), "{sent:?}");
+    assert!(sent.values().all(|sent| sent.len() == 2 || **sent == [true][..]), "{sent:?}");
 }
