@@ -120,15 +120,11 @@ impl Request {
         &self.asked().last_text
     }
 
-    /// What stays the same while a conversation grows, as [`signet_openai::prefix`] finds it. None where there is none to
-    /// keep.
+    /// What stays the same while a conversation grows, as [`Asked::prefix`] finds it. None where there is no conversation.
     pub fn prefix(&self) -> Option<[u8; 32]> {
         match self {
             Self::Embeddings(_) | Self::CountTokens(_) => None,
-            Self::Chat(_) => signet_openai::prefix(self.body()),
-            Self::Messages(request) => Some(request.prefix()),
-            Self::Completions(request) => Some(request.prefix()),
-            Self::Responses(request) => Some(request.prefix()),
+            _ => self.asked().prefix(),
         }
     }
 

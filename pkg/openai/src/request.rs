@@ -66,6 +66,11 @@ impl Asked {
         self.not_semantic.map_or(Ok(&self.last_text), Err)
     }
 
+    /// What stays the same while a conversation grows, as [`crate::prefix`] finds it.
+    pub fn prefix(&self) -> Option<[u8; 32]> {
+        crate::prefix(&self.body)
+    }
+
     /// The body to send upstream: the caller's own bytes, with another `model`, and asking for usage within a stream where
     /// `ask_usage`. Every other byte stays as it was; if nothing changes it is the same buffer.
     pub fn with(&self, model: Option<&str>, ask_usage: bool) -> Bytes {

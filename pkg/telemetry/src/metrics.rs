@@ -8,7 +8,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
+use std::hash::Hash;
 use std::time::Duration;
 
 /// The steps of a request, in order.
@@ -147,12 +148,11 @@ struct RoutingMetrics {
 
 impl RoutingMetrics {
     fn register(registry: &mut Registry) -> Self {
-        let circuits = Family::default();
-        registry.register("upstream_circuit", "1 for the state of a target's breaker", circuits.clone());
-        let retries = Family::default();
-        let help = "Attempts behind which another was made, by what was wrong";
-        registry.register("upstream_retries", help, retries.clone());
-        Self { circuits, retries }
+        let retries_help = "Attempts behind which another was made, by what was wrong";
+        Self {
+            circuits: added(registry, "upstream_circuit", "1 for the state of a target's breaker"),
+            retries: added(registry, "upstream_retries", retries_help),
+        }
     }
 }
 
@@ -166,17 +166,14 @@ struct TreeMetrics {
 
 impl TreeMetrics {
     fn register(registry: &mut Registry) -> Self {
-        let checkpoint_size = Gauge::default();
-        registry.register("checkpoint_size", "Records that the newest checkpoint covers", checkpoint_size.clone());
-        let checkpoint_faults = Family::default();
         let faults_help = "Checkpoints that were not signed; mismatch: the leaves do not hash to the log's tree";
-        registry.register("checkpoint_faults", faults_help, checkpoint_faults.clone());
-        let anchor_ages = Family::default();
         let ages_help = "Age of the newest anchored checkpoint while a newer one waits; else 0";
-        registry.register("anchor_age_seconds", ages_help, anchor_ages.clone());
-        let anchor_failures = Family::default();
-        registry.register("anchor_failures", "Failed tries to anchor a checkpoint", anchor_failures.clone());
-        Self { checkpoint_size, checkpoint_faults, anchor_ages, anchor_failures }
+        Self {
+            checkpoint_size: added(registry, "checkpoint_size", "Records that the newest checkpoint covers"),
+            checkpoint_faults: added(registry, "checkpoint_faults", faults_help),
+            anchor_ages: added(registry, "anchor_age_seconds", ages_help),
+            anchor_failures: added(registry, "anchor_failures", "Failed tries to anchor a checkpoint"),
+        }
     }
 }
 
@@ -188,11 +185,33 @@ struct EdgeMetrics {
 
 impl EdgeMetrics {
     fn register(registry: &mut Registry) -> Self {
-        let (connections, inflight) = (Gauge::default(), Gauge::default());
-        registry.register("connections", "Connections of callers and operators that are open", connections.clone());
-        registry.register("inflight", "Requests being served, to the ends of their answers", inflight.clone());
-        Self { connections, inflight }
+        Self {
+            connections: added(registry, "connections", "Connections of callers and operators that are open"),
+            inflight: added(registry, "inflight", "Requests being served, to the ends of their answers"),
+        }
     }
+}
+
+/// The durations of each step, resolved once.
+fn steps(family: &Histograms<StepLabels>) -> Vec<Histogram> {
+    STEPS.iter().map(|(_, step)| family.get_or_create(&StepLabels { step }).clone()).collect()
+}
+
+/// A new metric of this name.
+fn added<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// A new family of durations of this name.
+fn timed<L: Clone + Eq + Hash>(registry: &mut Registry, name: &str, help: &str) -> Histograms<L>
+where
+    Histograms<L>: Metric,
+{
+    let metric = Histograms::new_with_constructor(seconds as fn() -> Histogram);
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }
 
 /// All metrics of the process.
@@ -233,80 +252,36 @@ impl Metrics {
     /// Registers every metric.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("signet");
-        let requests = Family::default();
-        registry.register("requests", "Requests by endpoint, status and cache verdict", requests.clone());
-        let durations = Histograms::new_with_constructor(seconds as fn() -> Histogram);
+        let to = &mut registry;
         let durations_help = "From a request's head to the end of its answer";
-        registry.register_with_unit("request_duration", durations_help, Unit::Seconds, durations.clone());
-        let step_family = Histograms::new_with_constructor(seconds as fn() -> Histogram);
-        let steps_help = "Time in each step of the pipeline";
-        registry.register_with_unit("step_duration", steps_help, Unit::Seconds, step_family.clone());
-        let steps = STEPS.iter().map(|(_, step)| step_family.get_or_create(&StepLabels { step }).clone()).collect();
-        let upstream = Histograms::new_with_constructor(seconds as fn() -> Histogram);
-        registry.register_with_unit("upstream_duration", "Provider calls", Unit::Seconds, upstream.clone());
-        let ttft = Histograms::new_with_constructor(seconds as fn() -> Histogram);
-        registry.register_with_unit("upstream_ttft", "Time to the provider's first byte", Unit::Seconds, ttft.clone());
-        let entries = Family::default();
-        registry.register("cache_entries", "Entries held", entries.clone());
-        let decisions = Family::default();
-        registry.register("semantic_decisions", "Verdicts of the semantic layer", decisions.clone());
-        let limited = Family::default();
-        registry.register("limited", "Requests refused by a limit", limited.clone());
-        let records = Family::default();
-        registry.register("lineage_records", "Lineage records written", records.clone());
-        let tokens = Family::default();
-        registry.register("tokens", "Tokens, by kind", tokens.clone());
-        let dropped = Family::default();
-        registry.register("queue_dropped", "Items that a full queue dropped", dropped.clone());
-        let faults = Family::default();
-        registry.register("cache_faults", "Cache faults that were served as misses", faults.clone());
-        let spool_bytes = Gauge::default();
-        registry.register("spool_bytes", "Bytes in the lineage log", spool_bytes.clone());
-        let lag = Gauge::default();
-        registry.register("shipped_lag_seconds", "Age of the oldest record not yet in the database", lag.clone());
-        let undeclared = Gauge::default();
         let undeclared_help = "Records missing from the lineage log that nothing declares; shipping waits";
-        registry.register("lineage_undeclared_records", undeclared_help, undeclared.clone());
-        let regressed = Gauge::default();
         let regressed_help =
             "Records that the database had confirmed and does not hold any more, when that was noticed";
-        registry.register("lineage_db_regression_records", regressed_help, regressed.clone());
-        let tree = TreeMetrics::register(&mut registry);
-        let routing = RoutingMetrics::register(&mut registry);
-        let feedback = Family::default();
-        registry.register("feedback", "Verdicts of callers on cached answers", feedback.clone());
-        let trust = Family::default();
-        registry.register("semantic_trust", "Routes by what their labels allow", trust.clone());
-        let labels = Family::default();
-        registry.register("semantic_labels", "Semantic decisions that were checked", labels.clone());
-        let panics = Counter::default();
-        registry.register("panics", "Requests that ended in a panic", panics.clone());
-        let edge = EdgeMetrics::register(&mut registry);
         Self {
+            requests: added(to, "requests", "Requests by endpoint, status and cache verdict"),
+            durations: timed(to, "request_duration", durations_help),
+            steps: steps(&timed(to, "step_duration", "Time in each step of the pipeline")),
+            upstream: timed(to, "upstream_duration", "Provider calls"),
+            ttft: timed(to, "upstream_ttft", "Time to the provider's first byte"),
+            entries: added(to, "cache_entries", "Entries held"),
+            decisions: added(to, "semantic_decisions", "Verdicts of the semantic layer"),
+            limited: added(to, "limited", "Requests refused by a limit"),
+            records: added(to, "lineage_records", "Lineage records written"),
+            tokens: added(to, "tokens", "Tokens, by kind"),
+            dropped: added(to, "queue_dropped", "Items that a full queue dropped"),
+            faults: added(to, "cache_faults", "Cache faults that were served as misses"),
+            spool_bytes: added(to, "spool_bytes", "Bytes in the lineage log"),
+            lag: added(to, "shipped_lag_seconds", "Age of the oldest record not yet in the database"),
+            undeclared: added(to, "lineage_undeclared_records", undeclared_help),
+            regressed: added(to, "lineage_db_regression_records", regressed_help),
+            tree: TreeMetrics::register(to),
+            routing: RoutingMetrics::register(to),
+            feedback: added(to, "feedback", "Verdicts of callers on cached answers"),
+            trust: added(to, "semantic_trust", "Routes by what their labels allow"),
+            labels: added(to, "semantic_labels", "Semantic decisions that were checked"),
+            panics: added(to, "panics", "Requests that ended in a panic"),
+            edge: EdgeMetrics::register(to),
             registry,
-            requests,
-            durations,
-            steps,
-            upstream,
-            ttft,
-            entries,
-            decisions,
-            limited,
-            records,
-            tokens,
-            dropped,
-            faults,
-            spool_bytes,
-            lag,
-            undeclared,
-            regressed,
-            tree,
-            routing,
-            feedback,
-            trust,
-            labels,
-            panics,
-            edge,
         }
     }
 

@@ -176,22 +176,38 @@ fn rows(table: &'static [(&'static str, &'static str)]) -> impl Iterator<Item = 
 /// Puts all tables together. What is said first about a word stays.
 fn build() -> Words {
     let mut words = Words::default();
+    add_words(&mut words);
+    add_variants(&mut words);
+    add_phrases(&mut words);
+    add_phrases_of_nouns(&mut words);
+    for slot in words.values_mut() {
+        slot.rewrites.sort_by_key(|rewrite| std::cmp::Reverse(rewrite.rest.len()));
+    }
+    words
+}
+
+/// The words that have a sense of their own, in their forms.
+fn add_words(words: &mut Words) {
     for &(class, table) in tables::CLASSES {
         for (canon, word) in rows(table) {
             let canon = if folds(class) { canon } else { word };
-            add(&mut words, word, Sense { class, canon, degree: None });
+            add(words, word, Sense { class, canon, degree: None });
         }
     }
     for &(one, other) in antonyms::ANTONYMS {
-        add_forms(&mut words, one);
-        add_forms(&mut words, other);
+        add_forms(words, one);
+        add_forms(words, other);
     }
     for word in synonyms::VERBS.split_whitespace() {
-        add_verb(&mut words, word);
+        add_verb(words, word);
     }
     for word in synonyms::ADJECTIVES.split_whitespace() {
-        add_degrees(&mut words, word);
+        add_degrees(words, word);
     }
+}
+
+/// The words that are said of others: spellings, synonyms, neighbours, and the lists of marked ones.
+fn add_variants(words: &mut Words) {
     for (canon, word) in [spelling::SPELLINGS, spelling::MISSPELLINGS, synonyms::SYNONYMS].into_iter().flat_map(rows) {
         let sense = words.get(canon).and_then(|slot| slot.sense);
         let sense = sense.unwrap_or(Sense { class: Class::Word, canon, degree: None });
@@ -211,25 +227,32 @@ fn build() -> Words {
             words.entry(word).or_default().marks |= mark;
         }
     }
+}
+
+fn add_phrases(words: &mut Words) {
     for (list, of_words) in [(phrases::COMPOUNDS, true), (phrases::REWRITES, false)] {
         for &(phrase, with) in list {
-            add_phrase(&mut words, phrase, Rewrite { of_words, ..Rewrite::new(with) });
+            add_phrase(words, phrase, Rewrite { of_words, ..Rewrite::new(with) });
         }
     }
     for &(next, first, list) in phrases::HOW_TO {
         for phrase in list {
-            add_phrase(&mut words, phrase, Rewrite { next, first, of_words: true, ..Rewrite::new("how-to") });
+            add_phrase(words, phrase, Rewrite { next, first, of_words: true, ..Rewrite::new("how-to") });
         }
     }
+}
+
+/// Phrases that are the same around each noun of a list.
+fn add_phrases_of_nouns(words: &mut Words) {
     for &(canon, other, nouns) in synonyms::BEFORE {
         for noun in nouns.split_whitespace() {
             let with = Rewrite::new(leaked(format!("{canon} {noun}")));
-            add_phrase(&mut words, leaked(format!("{other} {noun}")), with);
+            add_phrase(words, leaked(format!("{other} {noun}")), with);
         }
     }
     for noun in phrases::STATES.split_whitespace() {
         let with = Rewrite::new(leaked(format!("an earlier {noun}")));
-        add_phrase(&mut words, leaked(format!("a previous {noun}")), with);
+        add_phrase(words, leaked(format!("a previous {noun}")), with);
     }
     for &(canon, verbs, nouns) in phrases::LIGHT_VERBS {
         for noun in nouns.split_whitespace() {
@@ -237,17 +260,13 @@ fn build() -> Words {
             let with = leaked(format!("{canon} {article} {noun}"));
             for verb in verbs.split_whitespace() {
                 add_phrase(
-                    &mut words,
+                    words,
                     leaked(format!("{verb} {article} {noun}")),
                     Rewrite { done: true, ..Rewrite::new(with) },
                 );
             }
         }
     }
-    for slot in words.values_mut() {
-        slot.rewrites.sort_by_key(|rewrite| std::cmp::Reverse(rewrite.rest.len()));
-    }
-    words
 }
 
 /// Gives `word` a sense unless it has one.

@@ -2,16 +2,13 @@
 
 use bytes::Bytes;
 use signet_openai::wire::{
-    Json, Member, choices, digest, flag, get, model, object, present, shape, split, temperature, usage_option,
+    Json, Member, choices, flag, model, object, present, shape, split, temperature, usage_option,
 };
 use signet_openai::{Asked, BadRequest};
 use std::ops::Deref;
 
 /// Fields that do not change what the model says.
 const NEUTRAL: [&str; 3] = ["stream", "stream_options", "user"];
-
-/// How much of a prompt tells where its prefix may be cached at the provider.
-const PREFIX_BYTES: usize = 1024;
 
 /// A request to `/v1/completions`. Its last text is the prompt, if it is one text; else the prompts are in the shape.
 #[derive(Debug, Clone)]
@@ -53,17 +50,6 @@ impl CompletionsRequest {
     /// How many choices the answer has: `n` for each prompt.
     pub fn choices(&self) -> u32 {
         self.choices
-    }
-
-    /// What requests have in common that begin alike, for a provider's own cache of prompts. Reads the body again.
-    pub fn prefix(&self) -> [u8; 32] {
-        let members = object(&self.body).expect("the body was read before");
-        let start = match get(&members, "prompt") {
-            Some(Json::String(text)) => Json::text(&text[..text.floor_char_boundary(PREFIX_BYTES)]),
-            Some(Json::Array(prompts)) => prompts.first().cloned().unwrap_or(Json::Null),
-            _ => Json::Null,
-        };
-        digest(b"signet/prefix/completions/v1", [Member::new("prompt", start)].iter())
     }
 }
 

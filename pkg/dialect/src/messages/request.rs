@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use signet_openai::wire::{
-    self, Json, Member, Members, check_messages, digest, duplicate, flag, get, object, present, split, take_last_text,
+    self, Json, Member, check_messages, duplicate, flag, get, object, present, split, take_last_text,
 };
 use signet_openai::{Asked, BadRequest};
 use std::ops::Deref;
@@ -54,21 +54,6 @@ impl MessagesRequest {
     pub fn stateless(&self) -> Result<(), &'static str> {
         if self.container { Err("container") } else { Ok(()) }
     }
-
-    /// Canonical SHA-256 of what a growing conversation keeps: tools, system prompt and first user turn. Two requests
-    /// with one prefix profit from the same prompt cache of a provider. Computed on demand.
-    pub fn prefix(&self) -> [u8; 32] {
-        let members = object(&self.body).unwrap_or_default();
-        let mut kept: Members<'_> = Vec::with_capacity(3);
-        for member in members {
-            match &*member.key {
-                "tools" | "system" => kept.push(member),
-                "messages" => kept.extend(first_user_turn(member.value)),
-                _ => {}
-            }
-        }
-        digest(b"signet/prefix/messages/v1", kept.iter())
-    }
 }
 
 /// What every request says.
@@ -105,12 +90,6 @@ impl Deref for CountTokensRequest {
     fn deref(&self) -> &Asked {
         &self.0
     }
-}
-
-fn first_user_turn(messages: Json<'_>) -> Option<Member<'_>> {
-    let Json::Array(messages) = messages else { return None };
-    let is_user = |message: &Json<'_>| message.get("role").and_then(Json::as_str) == Some("user");
-    messages.into_iter().find(is_user).map(|message| Member::new("first", message))
 }
 
 fn check(members: &[Member<'_>]) -> Result<(), BadRequest> {

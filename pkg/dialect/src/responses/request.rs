@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use signet_openai::wire::{
-    Json, Member, check_list, digest, flag, get, model, object, present, shape, split, take_content, temperature,
+    Json, Member, check_list, flag, get, model, object, present, shape, split, take_content, temperature,
 };
 use signet_openai::{Asked, BadRequest};
 use std::ops::Deref;
@@ -53,27 +53,6 @@ impl ResponsesRequest {
     /// Which state at the provider it rests on or changes, as a short constant for records and metrics.
     pub fn stateless(&self) -> Result<(), &'static str> {
         self.state.map_or(Ok(()), Err)
-    }
-
-    /// What the turns of one conversation have in common, for a provider's own cache of prompts: the caller's
-    /// `prompt_cache_key`, else tools, instructions and the input up to the first user message. Reads the body again.
-    pub fn prefix(&self) -> [u8; 32] {
-        const DOMAIN: &[u8] = b"signet/prefix/responses/v1";
-        let members = object(&self.body).expect("the body was read before");
-        if present(&members, "prompt_cache_key").is_some() {
-            return digest(DOMAIN, members.iter().filter(|member| member.key == "prompt_cache_key"));
-        }
-        let user = |item: &Json<'_>| item.get("role").and_then(Json::as_str) == Some("user");
-        let start = match get(&members, "input") {
-            Some(Json::Array(items)) => {
-                let end = items.iter().position(user).map_or(items.len(), |first| first + 1);
-                Json::Array(items[..end].to_vec())
-            }
-            Some(input) => input.clone(),
-            None => Json::Null,
-        };
-        let fixed = members.iter().filter(|member| matches!(&*member.key, "tools" | "instructions"));
-        digest(DOMAIN, fixed.chain([&Member::new("input", start)]))
     }
 }
 

@@ -53,9 +53,12 @@ fn hex(bytes: &[u8]) -> ControlValue {
     ControlValue::Text(crate::sample::hex(bytes))
 }
 
+fn text(text: &str) -> ControlValue {
+    ControlValue::Text(text.to_owned())
+}
+
 /// A log with a record of every kind. Nonces and keys are fixed.
 fn every_kind() -> Writer {
-    let text = |text: &str| ControlValue::Text(text.to_owned());
     let mut log = Writer::open(1, "spool");
     (log.records, log.tree) = (Vec::new(), signet_lineage::Tree::new());
     log.ids = 0;
@@ -68,9 +71,26 @@ fn every_kind() -> Writer {
     let ids = vec![id(9, 1), id(9, 2), id(9, 3)];
     let denials = Denials { counts: vec![("ip_rate", 2), ("bad_key", 1)], ids, span_ms: (1, 2) };
     let denials = Draft::denials(&log.stamp(), &denials);
+    let more = controls(&mut log, &source);
+    append(&mut log, &[&[hit, other, denials][..], &more].concat());
+    let (clock, unrecorded) = (Draft::clock(&log.stamp(), 10, 5), Draft::unrecorded(&log.stamp(), 17, "log full"));
+    append(&mut log, &[clock, unrecorded]);
+    log.epoch = 2;
+    let found = recovery(&mut log);
+    append(&mut log, &[found]);
+    let rotation = rotation(&mut log);
+    append(&mut log, &[rotation]);
+    log.signer = signer(5);
+    let (last, seal) = (log.request(ALICE), Draft::log_seal(&log.stamp()));
+    append(&mut log, &[last, seal]);
+    log
+}
+
+/// What operators and the gateway itself do to the answer of `source`, and beside it.
+fn controls(log: &mut Writer, source: &Record) -> [Draft; 8] {
     let mut control = |kind, facts| Draft::control(kind, &log.stamp(), facts);
     let (of, found) = (("of", text(&source.id.to_string())), ("source", text(&source.id.to_string())));
-    let more = [
+    [
         control(
             Kind::Feedback,
             vec![of.clone(), found.clone(), ("tenant", hex(ALICE.as_bytes())), ("verdict", text("wrong"))],
@@ -104,11 +124,11 @@ fn every_kind() -> Writer {
                 ("peaks", hex(&[8; 32])),
             ],
         ),
-    ];
-    append(&mut log, &[&[hit, other, denials][..], &more].concat());
-    let (clock, unrecorded) = (Draft::clock(&log.stamp(), 10, 5), Draft::unrecorded(&log.stamp(), 17, "log full"));
-    append(&mut log, &[clock, unrecorded]);
-    log.epoch = 2;
+    ]
+}
+
+/// The first record after a crash.
+fn recovery(log: &mut Writer) -> Draft {
     let facts = vec![
         ("clean", ControlValue::Bool(true)),
         ("last_seq", ControlValue::Int(log.tree.size() - 1)),
@@ -116,8 +136,11 @@ fn every_kind() -> Writer {
         ("mode", text("spool")),
         ("same_boot", ControlValue::Bool(true)),
     ];
-    let found = Draft::control(Kind::Recovery, &log.stamp(), facts);
-    append(&mut log, &[found]);
+    Draft::control(Kind::Recovery, &log.stamp(), facts)
+}
+
+/// The hand-over of records' signing to the next key.
+fn rotation(log: &mut Writer) -> Draft {
     let key = signer(5).public_key();
     let digits = crate::sample::hex(key.as_bytes());
     let old = crate::sample::hex(log.signer.public_key().as_bytes());
@@ -125,12 +148,7 @@ fn every_kind() -> Writer {
     let agreed = signer(5).sign(agreed.as_bytes());
     let facts =
         vec![("new_key", text(&digits)), ("old_key", text(&old)), ("proof", hex(&agreed)), ("use", text("attest"))];
-    let rotation = Draft::control(Kind::KeyRotate, &log.stamp(), facts);
-    append(&mut log, &[rotation]);
-    log.signer = signer(5);
-    let (last, seal) = (log.request(ALICE), Draft::log_seal(&log.stamp()));
-    append(&mut log, &[last, seal]);
-    log
+    Draft::control(Kind::KeyRotate, &log.stamp(), facts)
 }
 
 /// Its lines, pinned keys, checkpoints and receipts.
