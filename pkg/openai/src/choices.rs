@@ -9,7 +9,7 @@ pub use fold::{ChoicesFold, Incomplete, merge, replace};
 pub use replay::{Chunks, PIECE, next_piece};
 
 use crate::canon;
-use crate::json::{Json, Member, Members, duplicate, get, write_str};
+use crate::json::{Json, MAX_VALUES, Member, Members, duplicate, get, write_str};
 use crate::kept::{Facts, KeptText, Layer, NotStorable, Usage, answer_members, stored_members, text_within};
 use bytes::Bytes;
 use std::fmt::Debug;
@@ -96,6 +96,10 @@ impl<C: Choice> Choices<C> {
     fn from_members(members: Members<'_>, choices: u32) -> Result<Self, NotStorable> {
         let (tree, mut text) = (Json::Object(members), Vec::new());
         tree.write(&mut text);
+        // Each chunk was within the bounds of what is read; all of them together need not be. A value has two bytes or more.
+        if text.len() > 2 * MAX_VALUES && Json::parse(&text).is_err() {
+            return Err(NotStorable::Shape("too many values"));
+        }
         Self::read(text, tree.as_object().unwrap_or_default(), Some(choices))
     }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use signet_openai::ErrorBody;
 use signet_openai::sse::{DONE, Decoder, Event, Kind, Run, Splitter, TooLong, events};
+use signet_openai::{Accumulator, ErrorBody};
 
 /// An answer in the public format: role, text with characters of two to four bytes, finish, usage, end.
 const STREAM: &str = concat!(
@@ -326,5 +326,20 @@ proptest! {
         let mut splitter = Splitter::new(limit, 1);
         splitter.push(stream.into());
         while let Ok(Some(_)) = splitter.next_run() {}
+    }
+}
+
+#[test]
+fn chunks_that_come_to_more_values_than_are_read_make_no_answer() {
+    for (chunks, whole) in [(1, true), (3, false)] {
+        let zeros = vec!["0"; 500_000].join(",");
+        let delta = format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"a","extra":[{zeros}]}}}}]}}"#);
+        let mut accumulator = Accumulator::new(1);
+        (0..chunks).for_each(|_| accumulator.push(delta.as_bytes()));
+        accumulator.push(br#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#);
+        let answer = accumulator.finish();
+        assert_eq!(answer.is_ok(), whole);
+        // What is an answer can be said again.
+        assert!(answer.is_ok_and(|answer| answer.to_sse("id", 1, true).ends_with(b"[DONE]\n\n")) == whole);
     }
 }

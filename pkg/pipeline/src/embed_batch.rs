@@ -30,6 +30,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Most inputs that are looked for one by one; common providers take no more.
+const INPUTS_MAX: usize = 2048;
+/// Most bytes that are read to tell where each input is kept. What stands around the inputs is read with each of them, so that
+/// its size times their number is what a caller may choose.
+const READ_MAX: usize = 16 << 20;
 /// Most entries that a record names as its parents.
 const PARENTS_MAX: usize = 64;
 /// What an answer costs that cost nothing.
@@ -91,10 +96,13 @@ impl Pipeline {
     /// The request by its inputs, if it has several and the caches may have a part in it.
     pub(crate) fn batch(&self, exchange: &Exchange, head: &Head, plan: &Plan) -> Option<Asked> {
         let Request::Embeddings(request) = &*plan.request else { return None };
-        if request.inputs() < 2 || plan.controls.fetch == Fetch::Bypass || exchange.keys().unstored.is_some() {
+        if !(2..=INPUTS_MAX).contains(&request.inputs())
+            || plan.controls.fetch == Fetch::Bypass
+            || exchange.keys().unstored.is_some()
+        {
             return None;
         }
-        let batch = request.batch();
+        let batch = Some(request.batch()).filter(|batch| batch.reading_each() <= READ_MAX)?;
         let whose = (exchange.keys().tenant, plan.controls.namespace.as_str());
         let place = |i: usize| {
             let alone = EmbeddingsRequest::parse(&batch.alone(i)).ok().filter(|_| batch.first(i) == i)?;

@@ -28,6 +28,9 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Longest query of a URL that is sent on, in bytes: behind a provider's own path it must still fit into a URL.
+const QUERY_MAX: usize = 8 << 10;
+
 /// A request that is understood: where it may go and where its answer may come from.
 pub(crate) struct Plan {
     /// As the caller asked.
@@ -192,8 +195,9 @@ impl Pipeline {
     /// What would be sent, to whichever target.
     fn call(&self, head: &Head, (auth, tenant): (Auth, TenantId), plan: &Plan) -> Result<Call, Fault> {
         let query = head.query.as_ref().map(|query| {
-            PathAndQuery::try_from(format!("/?{query}"))
-                .map_err(|_| Fault::invalid("The query of the URL cannot be sent on.".to_owned(), None))
+            let short = Some(query).filter(|query| query.len() <= QUERY_MAX);
+            let query = short.and_then(|query| PathAndQuery::try_from(format!("/?{query}")).ok());
+            query.ok_or_else(|| Fault::invalid("The query of the URL cannot be sent on.".to_owned(), None))
         });
         // Where others may wait for the same call, each leaves at its own time.
         let alone = plan.controls.fetch != Fetch::IfNeeded;

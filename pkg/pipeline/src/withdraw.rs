@@ -7,6 +7,7 @@ use crate::pipeline::Pipeline;
 use crate::reply::Reply;
 use crate::sample::Complaint;
 use bytes::Bytes;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use signet_cache::{Cache, Keyring, Notice, NoticeStore, StoreFault, Tier, Withdrawal};
 use signet_lineage::{ControlValue, Draft, Kind, Record};
@@ -60,6 +61,7 @@ struct Statement {
 struct Predicate {
     #[serde(default)]
     parents: Vec<ParentId>,
+    provider: Option<IgnoredAny>,
 }
 
 /// What a hit was decided by.
@@ -123,9 +125,11 @@ impl Pipeline {
         let id: LineageId = id.parse().map_err(|_| Fault::UnknownRecord)?;
         let record =
             self.find(id).await?.filter(|record| Self::belongs_to(record, tenant)).ok_or(Fault::UnknownRecord)?;
-        let source = source_of(&record);
+        let (source, others) = sources_of(&record);
         if verdict == Verdict::Wrong {
-            self.withdraw(Withdrawal::of_source(source, self.parts.clock.now_ms())).await?;
+            for source in std::iter::once(source).chain(others) {
+                self.withdraw(Withdrawal::of_source(source, self.parts.clock.now_ms())).await?;
+            }
         }
         self.attest(
             Kind::Feedback,
@@ -171,15 +175,25 @@ impl Pipeline {
         self.attest(Kind::Config, vec![("trust_reset", ControlValue::Text(model.to_owned()))])
     }
 
-    /// An operator's order to take answers back. A `source` may name a hit: what it was served from is meant.
+    /// An operator's order to take answers back. A `source` may name a hit: what it was served from is meant, and of a batch all
+    /// of that.
     ///
     /// # Errors
     /// [`Fault::NotReady`] where the other replicas could not be told; this one serves the answers no more all the same.
     pub async fn purge(&self, mut rule: Withdrawal) -> Result<Withdrawal, Fault> {
         if let Some(named) = rule.source {
             let record = self.find(named).await?;
-            rule.source = Some(record.map_or(named, |record| source_of(&record)));
+            let (source, others) = record.map_or((named, Vec::new()), |record| sources_of(&record));
+            for other in others {
+                self.purge_by(&Withdrawal { source: Some(other), ..rule.clone() }).await?;
+            }
+            rule.source = Some(source);
         }
+        self.purge_by(&rule).await?;
+        Ok(rule)
+    }
+
+    async fn purge_by(&self, rule: &Withdrawal) -> Result<(), Fault> {
         self.withdraw(rule.clone()).await?;
         let text = |name, value: &Option<String>| value.clone().map(|value| (name, ControlValue::Text(value)));
         let facts = [
@@ -189,8 +203,7 @@ impl Pipeline {
             text("namespace", &rule.namespace),
             Some(("stored_by_ms", ControlValue::Int(rule.stored_by_ms))),
         ];
-        self.attest(Kind::Purge, facts.into_iter().flatten().collect())?;
-        Ok(rule)
+        self.attest(Kind::Purge, facts.into_iter().flatten().collect())
     }
 
     /// Destroys a tenant's keys: what was sealed for it, wherever a copy lies, can be read by nobody any more. Bodies that were
@@ -258,10 +271,15 @@ impl Pipeline {
     }
 }
 
-/// The record that filled the entry: the one the answer was served from, or itself if it came from a provider.
-fn source_of(record: &Record) -> LineageId {
-    let parents = serde_json::from_slice::<Statement>(&record.payload).map(|found| found.predicate.parents);
-    parents.ok().and_then(|parents| parents.first().map(|parent| parent.id)).unwrap_or(record.id)
+/// The records that filled the entries which an answer stands on, one at least: those it was served from, of a batch perhaps
+/// several, and itself if a provider had a part in it.
+fn sources_of(record: &Record) -> (LineageId, Vec<LineageId>) {
+    let Ok(Statement { predicate }) = serde_json::from_slice(&record.payload) else { return (record.id, Vec::new()) };
+    let mut parents = predicate.parents.into_iter().map(|parent| parent.id);
+    match parents.next() {
+        None => (record.id, Vec::new()),
+        Some(first) => (first, parents.chain(predicate.provider.map(|_| record.id)).collect()),
+    }
 }
 
 /// Follows the notices of all replicas.

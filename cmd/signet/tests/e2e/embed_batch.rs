@@ -1,6 +1,6 @@
 //! A batch of embeddings costs what is new in it.
 
-use crate::client::Answer;
+use crate::client::{Answer, ask};
 use crate::gateway::{EMBEDDINGS, Gateway, Setup, eventually, mock};
 use crate::keeper::Keeper;
 use crate::stack::Redis;
@@ -208,4 +208,51 @@ fn a_batch_that_shares_the_call_of_another_has_an_answer_of_its_own_and_the_log_
     drop(gateway.stop());
     let (code, said) = Keeper::of(data.path()).verify(&["--data", data.path().to_str().expect("a name")]);
     assert_eq!(code, 0, "{said}");
+}
+
+/// Reading all of a body once for each of its inputs took minutes of a thread for 20 MB.
+#[test]
+fn a_batch_that_would_cost_more_to_take_apart_than_to_ask_for_is_kept_as_one_answer() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).set("cache.max_entry_bytes", "16777216").start();
+    let many: Vec<String> = (0..2049).map(|i| format!("i{i}")).collect();
+    let filler = "x".repeat(400_000);
+    let most = json!({"model": "e", "input": many[1..].to_vec()});
+    for (body, parted) in [
+        (json!({"model": "e", "input": many}), false),
+        (json!({"model": "e", "input": many[..50].to_vec(), "user": filler}), false),
+        (most, true),
+    ] {
+        let ask = || gateway.post(EMBEDDINGS, &[], body.to_string().as_bytes());
+        ask().is(200, "MISS");
+        assert_eq!(asked(&mock), body["input"], "it is asked for as the caller did");
+        ask().is(200, "EXACT");
+        let one = embed(&gateway, &json!("i7"), &[("Cache-Control", "only-if-cached")]);
+        assert_eq!(one.status, if parted { 200 } else { 504 });
+    }
+}
+
+#[test]
+fn a_batch_that_is_wrong_takes_all_back_that_it_was_put_together_of() {
+    let mock = mock();
+    let gateway = Setup::on(&mock).start();
+    let known = |input: &str| embed(&gateway, &json!(input), &[("Cache-Control", "only-if-cached")]).status == 200;
+    let batch = || {
+        embed(&gateway, &json!("a"), &[]).is(200, "MISS");
+        embed(&gateway, &json!(["b", "c"]), &[]).is(200, "MISS");
+        let batch = embed(&gateway, &json!(["a", "b", "d"]), &[]);
+        batch.is(200, "MISS");
+        assert!(["a", "b", "c", "d"].iter().all(|input| known(input)));
+        batch.id()
+    };
+    let taken = gateway.post(&format!("/v1/lineage/{}/feedback", batch()), &[], br#"{"cache":"wrong"}"#);
+    assert_eq!(taken.status, 200, "{}", taken.text());
+    assert!(!["a", "b", "c", "d"].iter().any(|input| known(input)));
+    let token = std::fs::read_to_string(gateway.data.join("admin.token")).expect("a token");
+    let authorization = format!("Bearer {token}");
+    let headers = [("Authorization", &*authorization), ("Content-Type", "application/json")];
+    let order = json!({"id": batch()}).to_string();
+    let purged = ask(gateway.admin, "POST", "/admin/v1/cache/purge", &headers, order.as_bytes());
+    assert_eq!(purged.status, 200, "{}", purged.text());
+    assert!(!["a", "b", "c", "d"].iter().any(|input| known(input)));
 }

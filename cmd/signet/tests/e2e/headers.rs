@@ -246,3 +246,17 @@ fn an_open_gateway_is_one_tenant_on_any_address_and_a_keyed_one_stays_on_loopbac
     let out = Setup::on(&mock).set("server.listen", "0.0.0.0:0").run(folder.path());
     assert_eq!(out.status.code(), Some(78), "{}", String::from_utf8_lossy(&out.stderr));
 }
+
+#[test]
+fn a_query_that_does_not_fit_behind_the_path_of_a_provider_is_the_callers_fault_and_no_panic() {
+    let mock = mock();
+    let base = format!("{}/{}", mock.base_url(), "long/".repeat(40));
+    let gateway = Setup::on(&mock).set("provider.0.base_url", &base).start();
+    for length in [8 * 1024 + 1, 65_300] {
+        let path = format!("{CHAT}?{}", "q".repeat(length));
+        let answer = gateway.post(&path, &[], chat("What is a weir?").to_string().as_bytes());
+        answer.refusal(400);
+        assert_eq!(gateway.record(&answer.id())["predicate"]["response"]["outcome"], "invalid");
+    }
+    assert_eq!((mock.counts().requests, gateway.metric("signet_panics_total")), (0, 0));
+}

@@ -62,6 +62,11 @@ impl Batch {
         self.inputs.len()
     }
 
+    /// Bytes to be read where each input is read as a request of its own, but for the inputs themselves.
+    pub fn reading_each(&self) -> usize {
+        (self.body.len() - self.input_span.len()).saturating_mul(self.inputs.len())
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
