@@ -12,7 +12,7 @@ use signet_lineage::Outcome;
 use signet_provider::{Attempts, Fleet, Refused, Sent, UpstreamBody, UpstreamError};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Longest event that is passed on.
 const EVENT_MAX: usize = 16 << 20;
@@ -28,7 +28,6 @@ pub(crate) struct SizeLimits {
 
 /// One call to the providers of a route.
 pub(crate) struct ProviderFeed {
-    call: Arc<Call>,
     form: Form,
     limits: SizeLimits,
     started: Instant,
@@ -36,7 +35,8 @@ pub(crate) struct ProviderFeed {
 }
 
 enum Phase {
-    Calling(BoxFuture<'static, Called>),
+    /// What is asked goes when the answer begins: a stream may be open for long, and there may be many.
+    Calling(Arc<Call>, BoxFuture<'static, Called>),
     Gathering(BoxFuture<'static, Landed>),
     Streaming(Box<Streaming>),
     Over,
@@ -47,7 +47,8 @@ type Called = Option<Result<Sent, Refused>>;
 
 struct Streaming {
     head: Arc<StreamHead>,
-    body: UpstreamBody,
+    /// None once it has ended.
+    body: Option<UpstreamBody>,
     fold: Fold,
     /// How much more may come.
     room: u64,
@@ -61,17 +62,17 @@ impl ProviderFeed {
             recorder.opened().await.ok()?;
             Some(fleet.send(&ask.route, &ask.ask, &ask.bodies).await)
         };
-        Self { call, form, limits, started: Instant::now(), phase: Phase::Calling(calling.boxed()) }
+        Self { form, limits, started: Instant::now(), phase: Phase::Calling(call, calling.boxed()) }
     }
 
     /// The head is here: a stream, if that was asked for and is what comes.
-    fn answered(&mut self, sent: Sent) -> Option<Fed> {
-        let provider = self.call.route.targets[sent.target].provider.clone();
-        let sent_body = self.call.bodies.last();
-        let streams = self.call.streams && landing::is_stream(&sent);
+    fn answered(&mut self, call: &Call, sent: Sent) -> Option<Fed> {
+        let provider = call.route.targets[sent.target].provider.clone();
+        let sent_body = call.bodies.last();
+        let streams = call.streams && landing::is_stream(&sent);
         let form = if sent.api == self.form.api { self.form } else { Form { api: sent.api, parts: 1 } };
         let Some(fold) = streams.then(|| Fold::new(form, EVENT_MAX)).flatten() else {
-            let asked_stream = self.call.streams;
+            let asked_stream = call.streams;
             let collected = landing::collect(sent, provider, (self.started, self.limits.whole), form);
             let landed = async move { Landed { sent_body, asked_stream, ..collected.await } };
             self.phase = Phase::Gathering(landed.boxed());
@@ -88,23 +89,23 @@ impl ProviderFeed {
         });
         self.phase = Phase::Streaming(Box::new(Streaming {
             head: head.clone(),
-            body: sent.reply.body,
+            body: Some(sent.reply.body),
             fold,
             room: self.limits.stream,
         }));
         Some(Fed::Head(head))
     }
 
-    fn refused(&self, called: Option<Refused>) -> Landed {
-        let preferred = || self.call.route.targets[0].provider.clone();
+    fn refused(&self, call: &Call, called: Option<Refused>) -> Landed {
+        let preferred = || call.route.targets[0].provider.clone();
         let base = |outcome, provider, attempts: Attempts| Landed {
             outcome,
             provider,
-            sent_body: self.call.bodies.last().filter(|_| !attempts.is_empty()),
+            sent_body: call.bodies.last().filter(|_| !attempts.is_empty()),
             attempts,
             api: self.form.api,
             total: self.started.elapsed(),
-            asked_stream: self.call.streams,
+            asked_stream: call.streams,
             large: Mutex::default(),
         };
         match called {
@@ -121,18 +122,21 @@ impl Feed for ProviderFeed {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fed> {
         loop {
             let landed = match &mut self.phase {
-                Phase::Calling(calling) => match ready!(calling.poll_unpin(cx)) {
-                    Some(Ok(sent)) => match self.answered(sent) {
-                        Some(head) => return Poll::Ready(head),
-                        None => continue,
-                    },
-                    Some(Err(refused)) => self.refused(Some(refused)),
-                    None => self.refused(None),
-                },
+                Phase::Calling(call, calling) => {
+                    let (called, call) = (ready!(calling.poll_unpin(cx)), call.clone());
+                    match called {
+                        Some(Ok(sent)) => match self.answered(&call, sent) {
+                            Some(head) => return Poll::Ready(head),
+                            None => continue,
+                        },
+                        Some(Err(refused)) => self.refused(&call, Some(refused)),
+                        None => self.refused(&call, None),
+                    }
+                }
                 Phase::Gathering(gathering) => ready!(gathering.poll_unpin(cx)),
                 Phase::Streaming(streaming) => match ready!(streaming.poll_run(cx)) {
                     Ok(run) => return Poll::Ready(Fed::Run(run)),
-                    Err(closing) => self.closed(closing),
+                    Err(closing) => streaming.closed(closing, self.started.elapsed()),
                 },
                 Phase::Over => return Poll::Pending,
             };
@@ -155,7 +159,8 @@ impl Streaming {
                 Ok(None) => {}
                 Err(too_long) => return Poll::Ready(Err(broken(&too_long.to_string()))),
             }
-            match ready!(self.body.poll_next(cx)) {
+            let Some(body) = self.body.as_mut() else { return Poll::Pending };
+            match ready!(body.poll_next(cx)) {
                 Some(Ok(piece)) => match self.room.checked_sub(piece.len() as u64) {
                     Some(room) => {
                         self.room = room;
@@ -181,23 +186,17 @@ impl Streaming {
         let outcome = if crate::fault::is_timeout(error) { Outcome::Timeout } else { Outcome::UpstreamError };
         Closing::Broken(outcome, "The provider's answer was cut.".into())
     }
-}
 
-impl ProviderFeed {
-    fn closed(&mut self, closing: Closing) -> Landed {
-        let Phase::Streaming(mut streaming) = std::mem::replace(&mut self.phase, Phase::Over) else {
-            return self.refused(None);
-        };
-        let (usage, failed) = (streaming.fold.usage(), streaming.fold.failed());
+    fn closed(&mut self, closing: Closing, total: Duration) -> Landed {
+        let (usage, failed, head) = (self.fold.usage(), self.fold.failed(), self.head.clone());
         let whole = matches!(closing, Closing::Whole(_));
-        let answer = whole.then(|| streaming.fold.take_answer()).flatten();
-        let Streaming { head, body, .. } = *streaming;
+        let answer = whole.then(|| self.fold.take_answer()).flatten();
         Landed {
             provider: head.provider.clone(),
             attempts: head.attempts.clone(),
             api: head.api,
             sent_body: head.sent_body.clone(),
-            total: self.started.elapsed(),
+            total,
             asked_stream: true,
             large: Mutex::default(),
             outcome: Ok(Answered::Stream(Box::new(Streamed {
@@ -205,7 +204,7 @@ impl ProviderFeed {
                 reading: answer.map(Reading::of).unwrap_or_default(),
                 usage,
                 failed,
-                rest: Mutex::new(Some(body).filter(|_| whole)),
+                rest: Mutex::new(self.body.take().filter(|_| whole)),
                 closing,
             }))),
         }

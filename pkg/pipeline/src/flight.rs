@@ -182,7 +182,7 @@ impl Flights {
             drop(shard);
             return Ok(self.seat(Some(key), flight, place, false));
         }
-        let (flight, place) = self.started(depart()?, reads);
+        let (flight, place) = self.started(Tape::new, depart()?, reads);
         shard.insert(key, Arc::downgrade(&flight));
         drop(shard);
         Ok(self.seat(Some(key), flight, place, true))
@@ -190,14 +190,14 @@ impl Flights {
 
     /// A flight that nobody else joins.
     pub(crate) fn alone(self: &Arc<Self>, reads: bool, feed: Box<dyn Feed>) -> Seat {
-        let (flight, place) = self.started(feed, reads);
+        let (flight, place) = self.started(Tape::unshared, feed, reads);
         self.seat(None, flight, place, true)
     }
 
-    fn started(&self, feed: Box<dyn Feed>, reads: bool) -> (Arc<Flight>, usize) {
+    fn started(&self, tape: fn(Bounds) -> Tape, feed: Box<dyn Feed>, reads: bool) -> (Arc<Flight>, usize) {
         let bounds =
             Bounds { tape: self.pace.buffer_bytes, total: self.pace.total_bytes, held: Arc::clone(&self.held) };
-        let flight = Arc::new(Flight::new(feed, Tape::new(bounds), self.pace));
+        let flight = Arc::new(Flight::new(feed, tape(bounds), self.pace));
         let place = flight.state.lock().board(reads);
         (flight, place)
     }
