@@ -3,16 +3,14 @@
 use crate::board::Permit;
 use crate::decode::Decoder;
 use crate::error::{ClosedWhen, UpstreamError};
-use crate::h1::{H1, Idle};
+use crate::h1::H1;
 use crate::h2pool::Lease;
+use crate::idle::Idle;
 use crate::limits::Limits;
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
-use http_body::Body;
-use hyper::body::Incoming;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -51,15 +49,15 @@ pub enum Gathered {
 }
 
 enum Source {
-    H1 { incoming: Incoming, connection: H1, home: Arc<Idle> },
+    H1 { connection: Box<H1>, home: Arc<Idle> },
     H2 { incoming: RecvStream, lease: Lease },
     Whole(Bytes),
     Ended,
 }
 
 impl UpstreamBody {
-    pub(crate) fn h1(incoming: Incoming, connection: H1, home: Arc<Idle>, limits: Limits) -> Self {
-        let mut body = Self::of(Source::H1 { incoming, connection, home }, Some(limits));
+    pub(crate) fn h1(connection: Box<H1>, home: Arc<Idle>, limits: Limits) -> Self {
+        let mut body = Self::of(Source::H1 { connection, home }, Some(limits));
         body.end_if_complete();
         body
     }
@@ -166,7 +164,7 @@ impl UpstreamBody {
         Poll::Ready(self.held.take().map(Err))
     }
 
-    /// The whole body, copied to its exact size: hyper's slices keep its read buffer of 8 KB and more alive.
+    /// The whole body, copied to its exact size: pieces are slices of read buffers of 8 KB and more.
     ///
     /// # Errors
     /// [`UpstreamError::TooLarge`] beyond `max_bytes`, at once if the provider announced it; else what [`Self::poll_next`]
@@ -202,7 +200,7 @@ impl UpstreamBody {
     pub fn announced(&self) -> Option<u64> {
         match &self.source {
             _ if self.decoder.is_some() => None,
-            Source::H1 { incoming, .. } => incoming.size_hint().exact(),
+            Source::H1 { connection, .. } => connection.announced(),
             Source::H2 { .. } => None,
             Source::Whole(bytes) => Some(bytes.len() as u64),
             Source::Ended => Some(0),
@@ -229,7 +227,7 @@ impl UpstreamBody {
     /// Ends as soon as the last byte is there, so that the connection rests even if nobody asks for the `None`.
     fn end_if_complete(&mut self) {
         let complete = match &self.source {
-            Source::H1 { incoming, .. } => incoming.is_end_stream(),
+            Source::H1 { connection, .. } => connection.is_end(),
             Source::H2 { incoming, .. } => incoming.is_end_stream(),
             Source::Whole(_) | Source::Ended => false,
         };
@@ -241,10 +239,7 @@ impl UpstreamBody {
     fn end(&mut self) {
         self.permit = None;
         match std::mem::replace(&mut self.source, Source::Ended) {
-            Source::H1 { incoming, connection, home } => {
-                drop(incoming);
-                home.put(connection);
-            }
+            Source::H1 { connection, home } => home.put(connection),
             Source::H2 { incoming, lease } => {
                 drop(incoming);
                 lease.end();
@@ -259,7 +254,8 @@ impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>, wake: bool) -> Poll<Option<Result<Bytes, UpstreamError>>> {
         loop {
             let frame = match self {
-                Self::H1 { incoming, connection, .. } => ready!(poll_h1(incoming, connection, cx, wake)),
+                Self::H1 { connection, .. } if wake => ready!(connection.poll_data(cx)),
+                Self::H1 { connection, .. } => ready!(connection.poll_data(&mut Context::from_waker(Waker::noop()))),
                 Self::H2 { incoming, .. } => ready!(poll_h2(incoming, cx)),
                 Self::Whole(bytes) => {
                     let bytes = std::mem::take(bytes);
@@ -276,22 +272,6 @@ impl Source {
 }
 
 type Frame = Option<Result<Bytes, UpstreamError>>;
-
-fn poll_h1(incoming: &mut Incoming, connection: &mut H1, cx: &mut Context<'_>, wake: bool) -> Poll<Frame> {
-    let unwoken = &mut Context::from_waker(Waker::noop());
-    connection.drive_unwoken();
-    let mut frame = Pin::new(&mut *incoming).poll_frame(unwoken);
-    if frame.is_pending() && wake {
-        connection.drive(cx);
-        frame = Pin::new(incoming).poll_frame(unwoken);
-    }
-    frame.map(|frame| {
-        Some(match frame? {
-            Ok(frame) => Ok(frame.into_data().unwrap_or_default()), // trailers: nobody here reads them
-            Err(error) => Err(UpstreamError::from_h1(error, ClosedWhen::MidBody)),
-        })
-    })
-}
 
 fn poll_h2(incoming: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Frame> {
     incoming.poll_data(cx).map(|frame| {

@@ -156,9 +156,9 @@ impl UpstreamError {
         Self::Closed { when, source: Some(source.into()) }
     }
 
-    /// Sorts hyper's error: not HTTP at all, or a connection that ended.
-    pub(crate) fn from_h1(error: hyper::Error, when: ClosedWhen) -> Self {
-        let malformed = error.is_parse() || error.is_parse_too_large() || io_kind(&error).is_some_and(is_malformed);
+    /// Sorts what a socket says: not TLS at all, or a connection that ended.
+    pub(crate) fn from_io(error: io::Error, when: ClosedWhen) -> Self {
+        let malformed = matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
         if malformed { Self::Protocol(error.into()) } else { Self::closed(when, error) }
     }
 
@@ -176,19 +176,4 @@ impl UpstreamError {
         }
         Self::closed(when, error)
     }
-}
-
-fn io_kind(error: &(dyn StdError + 'static)) -> Option<io::ErrorKind> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(io) = error.downcast_ref::<io::Error>() {
-            return Some(io.kind());
-        }
-        next = error.source();
-    }
-    None
-}
-
-fn is_malformed(kind: io::ErrorKind) -> bool {
-    matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
 }

@@ -1,6 +1,6 @@
 //! Speaks to upstream providers, and chooses among them.
 //!
-//! Why not reqwest: it was measured to cost 25 to 40 µs a request over a pool of bare hyper connections, it spawns each
+//! Why not reqwest: it was measured to cost 25 to 40 µs a request over a pool of bare connections, it spawns each
 //! connection as a task of its own, so that every chunk of a stream crosses a channel and becomes a wake-up and a write,
 //! and it hides whether a failed request was ever written. Here
 //!
@@ -21,9 +21,12 @@ mod decode;
 mod dial;
 mod error;
 mod fleet;
+mod framing;
 mod h1;
 mod h2pool;
+mod head;
 mod headers;
+mod idle;
 mod limits;
 mod plan;
 mod provider;

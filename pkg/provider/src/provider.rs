@@ -7,9 +7,10 @@ use crate::decode::Decoder;
 use crate::dial::{Dialed, Dialer, Resolve, SystemResolver, timed_out};
 use crate::error::{ClosedWhen, ConnectCause, UpstreamError};
 use crate::fleet::Trail;
-use crate::h1::{H1, Idle};
+use crate::h1::H1;
 use crate::h2pool::{H2Pool, Lease};
 use crate::headers::{Forwarding, RequestHeaders, filter_response_headers};
+use crate::idle::Idle;
 use crate::limits::{Limits, Timeouts};
 use crate::proxy::Proxy;
 use crate::socket::Socket;
@@ -20,8 +21,6 @@ use h2::RecvStream;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
 use sha2::{Digest, Sha256};
 use signet_dialect::Api;
 use signet_dialect::kinds::{Kind, OpenAi};
@@ -246,8 +245,8 @@ impl HttpProvider {
         let timings = Timings { connect: opened.took, ttfb: limits.started().elapsed() };
         let (head, body) = match answer {
             Answer::H1(response, connection) => {
-                let (head, incoming) = response.into_parts();
-                (head, UpstreamBody::h1(incoming, connection, Arc::clone(&self.idle), limits))
+                let (head, ()) = response.into_parts();
+                (head, UpstreamBody::h1(connection, Arc::clone(&self.idle), limits))
             }
             Answer::H2(response, lease) => {
                 let (head, incoming) = response.into_parts();
@@ -265,7 +264,7 @@ impl HttpProvider {
         let headers = call.headers.clone();
         match on {
             Connection::H1(mut connection) => {
-                let mut request = Request::new(Full::new(call.body.clone()));
+                let mut request = Request::new(call.body.clone());
                 *request.method_mut() = call.method.clone();
                 *request.uri_mut() = self.address.origin_form(&call.tail, call.query);
                 *request.headers_mut() = headers;
@@ -342,10 +341,10 @@ impl HttpProvider {
         let dialed = self.dialer.dial(by).await?;
         let retires = retirement(self.connection_age_max);
         let (connection, replayable) = match dialed {
-            Dialed::Plain(tcp) => (Connection::H1(H1::start(Socket::Plain(tcp), retires).await?), false),
+            Dialed::Plain(tcp) => (Connection::H1(H1::boxed(Socket::Plain(tcp), retires)), false),
             Dialed::Tls { stream, h2: false } => {
                 self.h1_only.store(true, Ordering::Relaxed);
-                (Connection::H1(H1::start(Socket::Tls(stream), retires).await?), false)
+                (Connection::H1(H1::boxed(Socket::Tls(stream), retires)), false)
             }
             Dialed::Tls { stream, h2: true } => {
                 self.h1_only.store(false, Ordering::Relaxed);
@@ -396,12 +395,12 @@ impl fmt::Debug for HttpProvider {
 }
 
 enum Connection {
-    H1(H1),
+    H1(Box<H1>),
     H2(Lease),
 }
 
 enum Answer {
-    H1(Response<Incoming>, H1),
+    H1(Response<()>, Box<H1>),
     H2(Response<RecvStream>, Lease),
 }
 
@@ -416,7 +415,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn resting(connection: H1) -> Self {
+    fn resting(connection: Box<H1>) -> Self {
         Self { connection: Connection::H1(connection), reused: true, replayable: true, took: None }
     }
 

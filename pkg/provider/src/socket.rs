@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 /// vanished while a reasoning model thinks for minutes.
 const PEER_DEAD: Duration = Duration::from_secs(30);
 
-/// What a connection's owner asks its socket, which hyper holds, and hears from it.
+/// What a connection's owner asks its socket, and hears from it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// Set while a read that would wait is to ask the kernel.
@@ -43,6 +43,12 @@ pub(crate) struct Mark {
 impl Watch {
     pub(crate) fn mark(&self) -> Mark {
         Mark { written: self.written.load(Relaxed), received: self.received.load(Relaxed) }
+    }
+
+    /// Whether nothing of what was to be written since `mark` can have been read: no byte of it was given to TCP, or
+    /// [`Self::closed_untouched_since`].
+    pub(crate) fn untouched_since(&self, mark: Mark) -> bool {
+        self.written.load(Relaxed) == mark.written || self.closed_untouched_since(mark)
     }
 
     /// Whether the peer, after it had answered before, closed in order without a byte of an answer since `mark` and before a
