@@ -3,7 +3,7 @@
 Nine gateways in turn: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
 leaves each millisecond; the same with as many questions as come; log on disk; log on disk beside a second gateway with
 its log in memory; log on disk with Redis and Postgres; log on disk with a provider over TLS that answers after 50 ms; log on disk with
-streams of 64 events 20 ms apart, and the memory of each; log on disk with bodies of 200 KB. Where there is a log on disk, every answer's receipt is held against
+streams of 64 events 20 ms apart, before which as many are held open for the memory of each; log on disk with bodies of 200 KB. Where there is a log on disk, every answer's receipt is held against
 it afterwards. BENCH_REQUESTS is the number of requests a side, mode and concurrency (default 12000: shorter rounds measure
 wake-ups; a sixth of it where an answer takes its time). BENCH_ONLY runs those whose name holds it.
 """
@@ -32,13 +32,12 @@ PARTITION = 1000
 # A limit above the load: the limiter works, but refuses nothing.
 SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": str(PARTITION),
             # What the load tool tells the mock, which no provider would get otherwise.
-            "SIGNET_PROVIDER__0__FORWARD_HEADERS": "x-mock-chunks,x-mock-chunk-ms,x-mock-burst,x-mock-latency-ms"}
+            "SIGNET_PROVIDER__0__FORWARD_HEADERS": "x-mock-chunks,x-mock-chunk-ms,x-mock-burst,x-mock-latency-ms,x-mock-fault"}
 UNCAPPED = {"SIGNET_SEMANTIC__MAX_ENTRIES": "100000"}
 MODES = ["--mode", "json,hit,sse,sse-burst", "-c", "1,16,64,200"]
 SLOW = ["--mode", "json", "-c", "1,64"]
 PACED = ["--mode", "sse", "--chunk-ms", "1", "-c", "16,64"]
 PRICE = ["--mode", "json,hit", "-c", "1,64", "--rounds", "12"]
-# A process keeps what memory it once had: the largest number comes first.
 PROFILE = ["--profile", "chunks64", "-c", "500,64,1"]
 BODIES = ["--mode", "json", "-c", "1,16", "--body-bytes", "200000"]
 AGAINST = "embedded, spool against memory"
@@ -87,13 +86,22 @@ def measure(name, mode, log, settings, flags, requests, tls, folder):
             stack.extra["SIGNET_LINEAGE__MODE"] = "memory"
             stack.add_gateway("signet-2", {})
             trust += ["--against", f"{stack.gateways[1].url}/v1"]
-        if requests is None:
-            trust += ["--rss-pid", stack.processes["signet-1"].entry["pid"]]
-        else:
-            trust += ["-n", requests]
-        return loaded(stack, log, [*flags, *trust], folder)
+        if requests is not None:
+            return loaded(stack, log, [*flags, *trust, "-n", requests], folder)
+        memory = held_open(stack, folder)
+        return {**loaded(stack, log, [*flags, *trust], folder), "memory": memory}
     finally:
         stack.stop()
+
+
+def held_open(stack, folder):
+    """What each of 500 and of 1,000 streams takes that are halted in the middle. First of all: a process keeps what memory it had."""
+    figures = folder / "held.json"
+    command = [stack.bin / "signet-load", "held", "--gateway", f"{stack.gateways[0].url}/v1", "--api-key", "sk-bench", "--json", figures,
+               "--rss-pid", stack.processes["signet-1"].entry["pid"]]
+    if subprocess.run([str(part) for part in command], timeout=600, check=False).returncode != 0:
+        raise Failure("signet-load held failed; what it said is above")
+    return json.loads(figures.read_text())
 
 
 def loaded(stack, log, flags, folder):

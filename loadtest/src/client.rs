@@ -112,6 +112,21 @@ impl Client {
         if stale { self.attempt(question).await } else { result }
     }
 
+    /// Sends a question over plain HTTP and reads its answer no further than so many events.
+    pub(crate) async fn begin(&mut self, question: &Question, events: usize) -> Result<(), Failure> {
+        self.parser.clear();
+        let Some(Channel::Plain(stream)) = &mut self.channel else { return Err(Failure::CutOff) };
+        stream.write_all(question.wire()).await.map_err(Failure::Broken)?;
+        while memchr::memmem::find_iter(self.parser.body(), "data:").count() < events {
+            let count = stream.read(&mut self.read).await.map_err(Failure::Broken)?;
+            if count == 0 || self.parser.is_done() {
+                return Err(Failure::CutOff);
+            }
+            self.parser.feed(&self.read[..count])?;
+        }
+        Ok(())
+    }
+
     async fn attempt(&mut self, question: &Question) -> Result<(), Failure> {
         self.parser.clear();
         self.arrivals.begin();

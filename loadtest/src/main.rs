@@ -2,6 +2,7 @@
 
 mod check;
 mod client;
+mod held;
 mod matched;
 mod overload;
 mod prompts;
@@ -42,6 +43,8 @@ enum Command {
     ///
     /// Exit code 1 if any answer was neither right nor a 503 with `Retry-After`.
     Overload(overload::Flags),
+    /// Hold streams open and see what each costs the gateway in memory.
+    Held(held::Flags),
     /// Run the reference proxy: hyper and hyper-util's pooled client, nothing else.
     Relay(relay::Flags),
     /// Send a fixed mix of questions, repeats and rephrasings and show how many the cache answered.
@@ -55,6 +58,10 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Matched(flags) => one_thread()?.block_on(matched::run(*flags))?,
         Command::Overload(flags) => one_thread()?.block_on(overload::run(flags))?,
         Command::Replay(flags) => one_thread()?.block_on(replay::run(&flags))?,
+        Command::Held(flags) => {
+            one_thread()?.block_on(held::run(&flags))?;
+            true
+        }
         Command::Relay(flags) => {
             Runtime::new()?.block_on(relay::run(flags))?;
             true

@@ -106,6 +106,25 @@ fn a_profile_asks_for_its_pace_and_says_what_each_open_stream_costs() {
 }
 
 #[test]
+fn streams_are_held_in_the_middle_while_the_process_is_looked_at() {
+    let mock = mock(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("held.json");
+    let own = std::process::id().to_string();
+    let flags = ["--rss-pid", &own, "-c", "2,5", "--events", "3", "--settle-ms", "1", "--no-store"];
+    let files = ["held", "--gateway", &mock.base_url(), "--json", path.to_str().expect("UTF-8")];
+    let output = tool(&[&files[..], &flags[..]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    let figures: Value = serde_json::from_slice(&std::fs::read(&path).expect("written")).expect("JSON");
+    let streams: Vec<_> =
+        figures["looks"].as_array().expect("looks").iter().map(|look| look["streams"].as_u64()).collect();
+    assert_eq!(streams, [Some(2), Some(5)]);
+    assert!(figures["bytes_at_rest"].as_u64() > Some(0) && figures["looks"][1]["bytes_one_more"].is_f64());
+    let held = mock.requests().into_iter().filter(|seen| seen.header("x-mock-fault") == Some("hang-after=3"));
+    assert!(held.map(|seen| seen.header("cache-control").map(str::to_owned)).eq(vec![Some("no-store".to_owned()); 5]));
+}
+
+#[test]
 fn a_profile_fails_where_headers_are_dropped_and_the_mock_has_another_pace() {
     let (direct, gateway) = (mock(Behaviour::default()), Gateway::start(Trust::Right));
     let url = format!("http://{}", gateway.address);

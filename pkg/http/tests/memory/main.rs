@@ -101,7 +101,10 @@ fn an_open_stream_takes_less_than_24_kb_with_what_has_come_of_it() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let edge = {
         let _inside = runtime.enter();
-        Edge::with(With { provider: Some((format!("http://{}/v1", provider.address), Timeouts::default())), ..With::default() })
+        Edge::with(With {
+            provider: Some((format!("http://{}/v1", provider.address), Timeouts::default())),
+            ..With::default()
+        })
     };
     let gateway = runtime.block_on(async { edge.listen(PATIENCE) });
     let mut callers: Vec<_> = (0..2 * STREAMS).map(|_| TcpStream::connect(gateway).expect("it listens")).collect();
