@@ -1,11 +1,14 @@
 """Measures the release build against the mock provider, beside the mock alone and the relay, and writes a manifest.
 
-Nine gateways in turn: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
+Thirteen gateways in turn, a quarter of an hour in all: log in memory, with 1,000 questions in the semantic partition; the same with streams of which an event
 leaves each millisecond; the same with as many questions as come; log on disk; log on disk beside a second gateway with
 its log in memory; log on disk with Redis and Postgres; log on disk with a provider over TLS that answers after 50 ms; log on disk with
-streams of 64 events 20 ms apart, before which as many are held open for the memory of each; log on disk with bodies of 200 KB. Where there is a log on disk, every answer's receipt is held against
-it afterwards. BENCH_REQUESTS is the number of requests a side, mode and concurrency (default 12000: shorter rounds measure
-wake-ups; a sixth of it where an answer takes its time). BENCH_ONLY runs those whose name holds it.
+streams of 64 events 20 ms apart, before which as many are held open for the memory of each; log on disk with bodies of 200 KB; log on disk with streams as fast as
+they come, of 64 and of 1,000 events and of events of 4 KB (what keeping, reading and recording a stream costs over the relay's plain
+copying, as throughput and as CPU time); log on disk with a bound of 32 requests at a time and ten times the load that it can
+serve. Where there is a log on disk, every answer's receipt is held against it afterwards (not in the last). BENCH_REQUESTS is
+the number of requests a side, mode and concurrency (default 8000: shorter rounds measure wake-ups; a part of it where an
+answer takes its time). BENCH_ONLY runs those whose name holds it.
 """
 
 import datetime
@@ -27,12 +30,12 @@ from local import Local
 from processes import run
 
 ONLY = os.environ.get("BENCH_ONLY", "")
-REQUESTS = int(os.environ.get("BENCH_REQUESTS", "12000"))
+REQUESTS = int(os.environ.get("BENCH_REQUESTS", "8000"))
 PARTITION = 1000
 # A limit above the load: the limiter works, but refuses nothing.
 SETTINGS = {"SIGNET_LIMITS__IP_RPS": "1000000", "SIGNET_LIMITS__IP_BURST": "1000000", "SIGNET_SEMANTIC__MAX_ENTRIES": str(PARTITION),
             # What the load tool tells the mock, which no provider would get otherwise.
-            "SIGNET_PROVIDER__0__FORWARD_HEADERS": "x-mock-chunks,x-mock-chunk-ms,x-mock-burst,x-mock-latency-ms,x-mock-fault"}
+            "SIGNET_PROVIDER__0__FORWARD_HEADERS": "x-mock-chunks,x-mock-chunk-ms,x-mock-burst,x-mock-latency-ms,x-mock-answer-bytes,x-mock-fault"}
 UNCAPPED = {"SIGNET_SEMANTIC__MAX_ENTRIES": "100000"}
 MODES = ["--mode", "json,hit,sse,sse-burst", "-c", "1,16,64,200"]
 SLOW = ["--mode", "json", "-c", "1,64"]
@@ -40,18 +43,29 @@ PACED = ["--mode", "sse", "--chunk-ms", "1", "-c", "16,64"]
 PRICE = ["--mode", "json,hit", "-c", "1,64", "--rounds", "12"]
 PROFILE = ["--profile", "chunks64", "-c", "500,64,1"]
 BODIES = ["--mode", "json", "-c", "1,16", "--body-bytes", "200000"]
+FAST = ["--mode", "sse", "-c", "16"]
+# The mock waits as long before each answer: what is served at a time bounds what is served in a second.
+SLOW_MOCK = ["--latency-ms", "50"]
+TLS = ["--tls", "--h2", *SLOW_MOCK]
+BOUND = 32
+OVERLOAD = "embedded, spool, ten times the load"
 AGAINST = "embedded, spool against memory"
-# name, stack, log, settings, flags of the load tool, requests (or as many as the profile wants), TLS towards the provider
+# name, stack, log, settings, flags of the load tool, requests (or as many as the profile wants), flags of the mock
 RUNS = (
-    ("embedded, memory", "embedded", "memory", {}, MODES, REQUESTS, False),
-    ("embedded, memory, an event each ms", "embedded", "memory", {}, PACED, REQUESTS // 6, False),
-    ("embedded, memory, all questions kept", "embedded", "memory", UNCAPPED, SLOW, REQUESTS, False),
-    ("embedded, spool", "embedded", "spool", {}, MODES, REQUESTS, False),
-    (AGAINST, "embedded", "spool", {}, PRICE, 4 * REQUESTS, False),
-    ("Redis and Postgres, spool", "native", "spool", {}, MODES, REQUESTS, False),
-    ("embedded, spool, provider at 50 ms over TLS", "embedded", "spool", {}, SLOW, REQUESTS // 6, True),
-    ("embedded, spool, 64 events 20 ms apart", "embedded", "spool", {}, PROFILE, None, False),
-    ("embedded, spool, bodies of 200 KB", "embedded", "spool", {}, BODIES, REQUESTS // 6, False),
+    ("embedded, memory", "embedded", "memory", {}, MODES, REQUESTS, []),
+    ("embedded, memory, an event each ms", "embedded", "memory", {}, PACED, REQUESTS // 5, []),
+    ("embedded, memory, all questions kept", "embedded", "memory", UNCAPPED, SLOW, REQUESTS, []),
+    ("embedded, spool", "embedded", "spool", {}, MODES, REQUESTS, []),
+    (AGAINST, "embedded", "spool", {}, PRICE, 3 * REQUESTS, []),
+    ("Redis and Postgres, spool", "native", "spool", {}, MODES, REQUESTS, []),
+    ("embedded, spool, provider at 50 ms over TLS", "embedded", "spool", {}, SLOW, REQUESTS // 8, TLS),
+    ("embedded, spool, 64 events 20 ms apart", "embedded", "spool", {}, PROFILE, None, []),
+    ("embedded, spool, bodies of 200 KB", "embedded", "spool", {}, BODIES, REQUESTS // 5, []),
+    ("embedded, spool, streams as fast as they come", "embedded", "spool", {}, [*FAST, "--chunks", "64"], REQUESTS, []),
+    ("embedded, spool, streams as fast as they come, 1000 chunks", "embedded", "spool", {}, [*FAST, "--chunks", "1000"], REQUESTS // 8, []),
+    ("embedded, spool, streams as fast as they come, chunks of 4 KB", "embedded", "spool", {},
+     [*FAST, "--chunks", "100", "--answer-bytes", "409600"], REQUESTS // 8, []),
+    (OVERLOAD, "embedded", "spool", {"SIGNET_SERVER__MAX_INFLIGHT": str(BOUND)}, ["--served", str(BOUND)], None, SLOW_MOCK),
 )
 
 
@@ -68,53 +82,57 @@ def machine():
             "architecture": platform.machine()}
 
 
-def measure(name, mode, log, settings, flags, requests, tls, folder):
+def measure(name, mode, log, settings, flags, requests, mock, folder):
     say(f"{name} ...")
     stack = Local(mode, folder)
     stack.replicas = 1
     stack.extra = {**SETTINGS, **settings, "SIGNET_LINEAGE__MODE": log}
-    stack.mock_flags = ["--threads", "2", "--keep", "0"]
+    stack.mock_flags = ["--threads", "2", "--keep", "0", *mock]
     trust = []
-    if tls:
+    if "--tls" in mock:
         authority = folder / "ca.pem"
-        stack.mock_flags += ["--tls", "--h2", "--ca-out", str(authority), "--latency-ms", "50"]
+        stack.mock_flags += ["--ca-out", str(authority)]
         stack.extra["SSL_CERT_FILE"] = str(authority)
         trust = ["--ca", authority]
     try:
         stack.start(say)
+        if name == OVERLOAD:
+            return load(stack, "overload", ["--target", f"{stack.gateways[0].url}/v1", *flags], folder)
         if name == AGAINST:
             stack.extra["SIGNET_LINEAGE__MODE"] = "memory"
             stack.add_gateway("signet-2", {})
             trust += ["--against", f"{stack.gateways[1].url}/v1"]
+        pid = stack.processes["signet-1"].entry["pid"]
+        trust += ["--pid", pid]
         if requests is not None:
-            return loaded(stack, log, [*flags, *trust, "-n", requests], folder)
-        memory = held_open(stack, folder)
-        return {**loaded(stack, log, [*flags, *trust], folder), "memory": memory}
+            return matched(stack, log, requests, [*flags, *trust, "-n", requests], folder)
+        memory = held_open(stack, pid, folder)
+        return {**matched(stack, log, requests, [*flags, *trust], folder), "memory": memory}
     finally:
         stack.stop()
 
 
-def held_open(stack, folder):
+def load(stack, command, flags, folder):
+    """Runs the load tool: what was called, and its figures."""
+    figures = folder / "figures.json"
+    line = [stack.bin / "signet-load", command, "--api-key", "sk-bench", "--json", figures, *flags]
+    if subprocess.run([str(part) for part in line], timeout=3600, check=False).returncode != 0:
+        raise Failure(f"signet-load {command} failed; what it said is above")
+    return {"command": " ".join(["signet-load", command, *map(str, flags)]), **json.loads(figures.read_text())}
+
+
+def held_open(stack, pid, folder):
     """What each of 500 and of 1,000 streams takes that are halted in the middle. First of all: a process keeps what memory it had."""
-    figures = folder / "held.json"
-    command = [stack.bin / "signet-load", "held", "--gateway", f"{stack.gateways[0].url}/v1", "--api-key", "sk-bench", "--json", figures,
-               "--rss-pid", stack.processes["signet-1"].entry["pid"]]
-    if subprocess.run([str(part) for part in command], timeout=600, check=False).returncode != 0:
-        raise Failure("signet-load held failed; what it said is above")
-    return json.loads(figures.read_text())
+    return load(stack, "held", ["--gateway", f"{stack.gateways[0].url}/v1", "--rss-pid", pid], folder)
 
 
-def loaded(stack, log, flags, folder):
-    figures, ids = folder / "figures.json", folder / "ids.txt"
-    command = [stack.bin / "signet-load", "matched", "--direct", f"{stack.mock}/v1", "--gateway", f"{stack.gateways[0].url}/v1",
-               "--api-key", "sk-bench", "--json", figures, "--ids", ids, *flags]
-    if subprocess.run([str(part) for part in command], timeout=3600, check=False).returncode != 0:
-        raise Failure("signet-load matched failed; what it said is above")
-    held = stack.gateways[0].entries("semantic")
-    if held < PARTITION:
+def matched(stack, log, requests, flags, folder):
+    ids = folder / "ids.txt"
+    sides = ["--direct", f"{stack.mock}/v1", "--gateway", f"{stack.gateways[0].url}/v1", "--ids", ids]
+    result = load(stack, "matched", [*flags, *sides], folder)
+    result["semantic_entries"] = held = stack.gateways[0].entries("semantic")
+    if held < PARTITION and (requests or PARTITION) >= PARTITION and "--answer-bytes" not in flags:
         raise Failure(f"the semantic partition holds {held} questions; {PARTITION} were to be held")
-    flags_text = " ".join(["signet-load", "matched", *map(str, flags)])
-    result = {"command": flags_text, "semantic_entries": held, **json.loads(figures.read_text())}
     if log == "spool":
         result["verify"] = verified(stack, ids, folder)
     return result

@@ -17,20 +17,27 @@ const PAIRS: [(Api, Api); 6] = [
 ];
 const LIMIT: usize = 1 << 20;
 
-/// The bytes again, and the answer that they are parts of.
+/// The bytes again up to the last event, behind which nobody reads, and the answer that they are parts of.
 fn fold(api: Api, stream: &[u8], size: usize) -> (Vec<u8>, Option<Kept>, bool) {
     let mut fold = Fold::new(Form { api, parts: 1 }, LIMIT).expect("an API with streams");
+    let mut pieces = stream.chunks(size);
     let (mut out, mut done) = (Vec::with_capacity(stream.len()), false);
-    for piece in stream.chunks(size) {
-        fold.push(Bytes::copy_from_slice(piece));
-        while let Some(run) = fold.next_run().expect("below the limit") {
-            out.extend_from_slice(&run.raw);
-            done |= run.kind == Kind::Done;
-        }
-    }
-    if let Some(run) = fold.finish() {
+    while !done {
+        let run = match fold.next_run().expect("below the limit") {
+            Some(run) => run,
+            None => match pieces.next() {
+                Some(piece) => {
+                    fold.push(Bytes::copy_from_slice(piece));
+                    continue;
+                }
+                None => match fold.finish() {
+                    Some(run) => run,
+                    None => break,
+                },
+            },
+        };
         out.extend_from_slice(&run.raw);
-        done |= run.kind == Kind::Done;
+        done = run.kind == Kind::Done;
     }
     let whole = (done || fold.all_finished()) && !fold.failed();
     (out, fold.take_answer(), whole)
@@ -68,9 +75,13 @@ fuzz_target!(|data: &[u8]| {
     let (Some(said), Some(answer), true) = (translated(from, to, stream), answer, whole) else { return };
     let (_, there, whole) = fold(to, &said, said.len().max(1));
     assert!(whole, "the translation of a whole stream is whole");
-    let there = there.expect("the translation of an answer is one");
+    let Some(there) = there else {
+        // A call whose arguments are no JSON passes as the model wrote it; a message has no place for it.
+        assert!(to == Api::Messages && stream.windows(9).any(|key| key == b"arguments"), "an answer was lost");
+        return;
+    };
     let [was, is] = [answer, there].map(|kept| kept.text().unwrap_or_default());
-    assert!(stands_in(&was, &is), "a word was lost");
+    assert!(stands_in(&was, &is), "a word was lost: {was:?} {is:?}");
     // A refusal is a text of its own in one API and like any other in another.
     assert!(was == is || stream.windows(7).any(|key| key == b"refusal"), "a word was made up");
 });

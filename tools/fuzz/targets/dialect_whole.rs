@@ -28,7 +28,7 @@ fn answer((from, to): (Api, Api), body: &Bytes) {
     let here = Form { api: from, parts: 1 }.read(body).kept.expect("what can be translated can be read");
     let there = Form { api: to, parts: 1 }.read(&said).kept.expect("what was said in another API can be read there");
     let [was, is] = [here, there].map(|kept| kept.text().unwrap_or_default());
-    assert!(stands_in(&was, &is), "a word was lost");
+    assert!(stands_in(&was, &is), "a word was lost: {was:?} {is:?}");
     // A refusal is a text of its own in one API and like any other in another.
     assert!(was == is || body.windows(7).any(|key| key == b"refusal"), "a word was made up");
 }
