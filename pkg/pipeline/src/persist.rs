@@ -252,3 +252,7 @@ impl Tail {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "persist_tests.rs"]
+mod tests;
