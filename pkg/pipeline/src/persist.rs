@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 const QUEUE_ITEMS: usize = 8_192;
 const QUEUE_BYTES: u64 = 64 << 20;
 const BATCH: usize = 1_000;
+/// Before a batch that is not full: what comes right behind goes along. And whoever has just been answered may ask again at
+/// once: its next request does not wait for a core behind what was kept of the last one.
+const LINGER: Duration = Duration::from_millis(5);
 /// Between batches that were not full: few large transactions cost less than many small ones.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAGE: u32 = 1_000;
@@ -93,6 +96,10 @@ impl Carrier {
     pub async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
         while self.queue.recv_many(&mut batch, BATCH).await > 0 {
+            if batch.len() < BATCH && !self.queue.is_closed() {
+                tokio::time::sleep(LINGER).await;
+                batch.extend(std::iter::from_fn(|| self.queue.try_recv().ok()).take(BATCH - batch.len()));
+            }
             let weight = batch.iter().map(|out| out.entry.weight() as u64).sum();
             let rows: Vec<_> = batch.iter().map(seal).collect();
             let vectors: Vec<_> = batch.iter().filter_map(Outgoing::vector).collect();
@@ -245,3 +252,7 @@ impl Tail {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "persist_tests.rs"]
+mod tests;

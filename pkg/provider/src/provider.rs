@@ -74,7 +74,8 @@ pub struct ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// An OpenAI-compatible provider with the default limits: 100 connections at rest for 50 s.
+    /// An OpenAI-compatible provider with the default limits: 1,024 connections at rest for 50 s, so that streams that began
+    /// together and ended together find theirs again.
     pub fn new(name: ProviderName, base_url: Url) -> Self {
         Self {
             name,
@@ -85,7 +86,7 @@ impl ProviderConfig {
             headers: HeaderMap::new(),
             api_key: None,
             timeouts: Timeouts::default(),
-            max_idle_per_host: 100,
+            max_idle_per_host: 1024,
             pool_idle_timeout: Duration::from_secs(50),
             connection_age_max: Duration::from_mins(10),
             extra_ca_pem: None,

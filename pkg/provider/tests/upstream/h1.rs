@@ -117,9 +117,9 @@ async fn a_stream_gives_its_connection_back_at_its_end() {
 }
 
 #[tokio::test]
-async fn at_most_a_hundred_connections_rest() {
+async fn no_more_connections_rest_than_are_to() {
     let peer = Peer::plain().await;
-    let client = peer.client();
+    let client = crate::peer::client(ProviderConfig { max_idle_per_host: 100, ..peer.config() });
     let serve = async {
         let mut wires = Vec::new();
         for _ in 0..105 {
