@@ -14,10 +14,15 @@ fn target(gateway: &Gateway) -> Value {
 #[test]
 fn a_caller_who_leaves_in_the_pause_that_a_provider_asked_for_leaves_a_record_and_nothing_else() {
     let mock = mock();
-    let gateway = Setup::on(&mock).start();
+    let gateway = Setup::on(&mock)
+        .set("model.0.name", "m")
+        .set("model.0.targets.0.provider", "mock")
+        .set("model.0.targets.0.model", "m")
+        .set("model.0.retry_wait_max_ms", "120000")
+        .start();
     let patient = [("x-stainless-read-timeout", "600")];
     for (n, request) in [(1, chat("What is a rail?")), (2, streamed("What is a crake?"))] {
-        mock.script([Behaviour { retry_after: Some("10".to_owned()), ..Behaviour::status(429) }]);
+        mock.script([Behaviour { retry_after: Some("100".to_owned()), ..Behaviour::status(429) }]);
         let conn = gateway.begin(&request, &patient);
         eventually("the pause", || {
             let target = target(&gateway);
