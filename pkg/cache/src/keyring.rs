@@ -106,11 +106,7 @@ impl Keyring {
     /// The tenant's current keys. Never fails: where the store cannot be asked the key is a fresh one that is marked
     /// `unstored`.
     pub async fn current(&self, tenant: TenantId) -> Arc<TenantKeys> {
-        if let Some(keys) = self.last.read().as_ref().filter(|keys| keys.tenant == tenant) {
-            return keys.clone();
-        }
-        if let Some(keys) = self.current.get(&tenant) {
-            *self.last.write() = Some(keys.clone());
+        if let Some(keys) = self.held(tenant) {
             return keys;
         }
         if let Some(keys) = self.unstored.get(&tenant) {
@@ -123,6 +119,16 @@ impl Keyring {
         let keys = Arc::new(self.fresh(tenant));
         self.unstored.insert(tenant, keys.clone());
         keys
+    }
+
+    /// The tenant's current keys, if this process has had them from the store; makes none.
+    pub fn held(&self, tenant: TenantId) -> Option<Arc<TenantKeys>> {
+        if let Some(keys) = self.last.read().as_ref().filter(|keys| keys.tenant == tenant) {
+            return Some(keys.clone());
+        }
+        let keys = self.current.get(&tenant)?;
+        *self.last.write() = Some(keys.clone());
+        Some(keys)
     }
 
     /// The store's key for a tenant, unless the store is away.

@@ -23,7 +23,7 @@ impl Config {
         if self.has_own_key() != running.has_own_key() && self.auth.mode == AuthMode::Passthrough {
             found.push("provider.*.api_key (the first or last key changes who callers are)".to_owned());
         }
-        found.extend(self.models.iter().flat_map(|model| running.rewired(model)));
+        found.extend(self.models.iter().filter_map(|model| running.rebound(model)));
         found
     }
 
@@ -51,21 +51,12 @@ impl Config {
         self.providers.iter().any(|provider| provider.api_key.is_some())
     }
 
-    /// What of a model other parts than its route were built for, where it differs.
-    fn rewired(&self, model: &Model) -> Vec<String> {
+    /// A model's bound on wrong hits, where it differs: another one looks further back, at labels that only a start reads.
+    fn rebound(&self, model: &Model) -> Option<String> {
         let before = self.models.iter().find(|before| before.name == model.name);
-        let (mode, floor, share, capture) = before
-            .map_or((self.semantic.mode, None, self.semantic.max_false_share, false), |model| {
-                (model.semantic_mode, model.similarity_min, model.max_false_share, model.capture)
-            });
-        let differs = [
-            ("semantic_mode", model.semantic_mode != mode),
-            ("similarity_min", model.similarity_min != floor),
-            ("max_false_share", model.max_false_share.to_bits() != share.to_bits()),
-            ("capture", model.capture != capture),
-        ];
-        let key = |name: &str| format!("{name} of the model {}", model.name);
-        differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| key(name)).collect()
+        let share = before.map_or(self.semantic.max_false_share, |before| before.max_false_share);
+        (model.max_false_share.to_bits() != share.to_bits())
+            .then(|| format!("max_false_share of the model {}", model.name))
     }
 }
 

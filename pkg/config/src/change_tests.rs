@@ -39,6 +39,11 @@ fn providers_models_and_their_keys_can_change_without_a_restart() {
             "{RUNNING}[[model]]\nname = 'n'\ntargets = [{{ provider = 'b', model = 'm' }}]\nsemantic_mode = 'on'\n"
         ),
         RUNNING.replace("[[model]]\nname = 'm'", "[[model]]\nname = 'n'"),
+        RUNNING.replace("name = 'm'", "name = 'm'\nsimilarity_min = 0.99"),
+        RUNNING.replace("name = 'm'", "name = 'm'\nsemantic_mode = 'off'"),
+        format!(
+            "{RUNNING}[[model]]\nname = 'n'\ntargets = [{{ provider = 'a', model = 'm' }}]\nsemantic_mode = 'shadow'\n"
+        ),
     ] {
         assert_eq!(against(&text, "two"), Vec::<String>::new(), "{text}");
     }
@@ -51,10 +56,10 @@ fn all_else_needs_one_and_secrets_are_compared_too() {
         (with("[cache]\nttl_s = 7\n[limits]\nip_rps = 1\n"), &["cache.ttl_s", "limits.ip_rps"][..]),
         (with("[server]\ntls_cert_file = 'c'\ntls_key_file = 'k'\n"), &["server.tls_cert_file", "server.tls_key_file"]),
         (with("[admin]\ntoken_env = 'A'\n"), &["admin.token", "admin.token_env"]),
-        (RUNNING.replace("name = 'm'", "name = 'm'\nsimilarity_min = 0.99"), &["similarity_min of the model m"]),
+        (RUNNING.replace("name = 'm'", "name = 'm'\nmax_false_share = 0.005"), &["max_false_share of the model m"]),
         (
-            with("[[model]]\nname = 'n'\ntargets = [{ provider = 'a', model = 'm' }]\nsemantic_mode = 'shadow'\n"),
-            &["semantic_mode of the model n"],
+            with("[[model]]\nname = 'n'\ntargets = [{ provider = 'a', model = 'm' }]\nmax_false_share = 0.005\n"),
+            &["max_false_share of the model n"],
         ),
         (
             RUNNING.replace("api_key_env = 'A'\n", ""),

@@ -24,6 +24,7 @@ struct Asked {
     body: Option<Box<RawValue>>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    query: Option<String>,
     tenant: Option<String>,
 }
 
@@ -42,6 +43,7 @@ impl Asked {
             model: self.model,
             body: self.body.map(|body| Bytes::from(body.get().to_owned())),
             headers: headers.ok_or("headers: a name or a value cannot stand in a header")?,
+            query: self.query.filter(|query| !query.is_empty()),
             tenant: tenant.transpose()?,
         })
     }

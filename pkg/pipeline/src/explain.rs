@@ -1,20 +1,24 @@
 //! What would be done with a request, without doing it; and how the targets stand.
 //!
 //! The plan is the one that a request would get at this moment, made by the same function over the same board. Nobody is
-//! asked, nothing is counted, and a probe that is due stays due.
+//! asked, nothing is counted, and a probe that is due stays due. Of headers and content only names and fingerprints are told.
 
+use crate::control::{Controls, Fetch};
 use crate::deadline::patience;
 use crate::fault::Fault;
-use crate::pipeline::{AuthMode, Pipeline};
-use crate::serve::{affinity, place};
+use crate::pipeline::{AuthMode, Pipeline, RouteRules, credential};
+use crate::say::say;
+use crate::serve::affinity;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
-use signet_dialect::{Api, Request};
-use signet_provider::{Affinity, Auth, Credential, Route, Standing, Step, View, Why};
+use signet_cache::CacheKey;
+use signet_dialect::{Api, Refusal, Request};
+use signet_provider::{Affinity, Auth, Credential, Route, Standing, Step, Target, View, Why, filter_request_headers};
 use signet_types::{ModelName, TenantId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -29,6 +33,8 @@ pub struct ExplainAsk {
     pub body: Option<Bytes>,
     /// Its headers, as far as they matter here.
     pub headers: HeaderMap,
+    /// The query of its URL.
+    pub query: Option<String>,
     /// Whose it is; none for the one tenant of a gateway with keys of its own.
     pub tenant: Option<TenantId>,
 }
@@ -43,8 +49,27 @@ pub struct Explained {
     affinity: &'static str,
     /// How long the caller waits for the first byte, if it says so.
     deadline_ms: Option<u64>,
+    /// Fingerprint of the key under which the caches are asked, as the request's record would have it (`cache.key_fp`). None
+    /// without a body, and for a tenant of whom this process has seen no request.
+    key_fp: Option<String>,
+    /// The refusal (400) that the caller would get, since the preferred target's API cannot say the request.
+    refusal: Option<Unsayable>,
     /// In the order in which they would be asked. Each but the first only if those before it fail in a way that allows it.
     targets: Vec<PlannedTarget>,
+}
+
+/// Why a request cannot be said in another API, in the words of the refusal.
+#[derive(Debug, Serialize)]
+struct Unsayable {
+    message: String,
+    param: Option<String>,
+    code: Option<&'static str>,
+}
+
+impl From<Refusal> for Unsayable {
+    fn from(Refusal { message, param, code }: Refusal) -> Self {
+        Self { message, param, code }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -56,10 +81,22 @@ struct PlannedTarget {
     for_ms: Option<u64>,
     tier: usize,
     weight: u32,
+    /// The API in which it would be asked.
+    api: &'static str,
+    /// Why it would be left out: the request cannot be said in that API.
+    refusal: Option<Unsayable>,
     /// Whether its answer may be stored.
     stored: bool,
+    headers: Crossing,
     #[serde(flatten)]
     state: TargetState,
+}
+
+/// What becomes of the caller's headers, by name. What the gateway sends of its own accord is in neither list.
+#[derive(Debug, Serialize)]
+struct Crossing {
+    forwarded: Vec<String>,
+    dropped: Vec<String>,
 }
 
 /// How a target stands.
@@ -106,27 +143,94 @@ impl Pipeline {
     /// Says what would be done with a request.
     ///
     /// # Errors
-    /// It would be refused before anybody is asked.
+    /// It would be refused whoever were asked.
     pub fn explain(&self, asked: &ExplainAsk) -> Result<Explained, Fault> {
-        let request = asked.body.as_ref().map(|body| Request::parse(asked.api, body)).transpose()?;
-        let model = request.as_ref().map(Request::model).or(asked.model.as_deref());
+        let request = asked.body.as_ref().map(|body| Request::parse(asked.api, body)).transpose()?.map(Arc::new);
+        let model = request.as_deref().map(Request::model).or(asked.model.as_deref());
         let model = model.ok_or_else(|| Fault::invalid("a model or a body is needed".to_owned(), Some("model")))?;
         let unknown = || Fault::UnknownModel { model: model.to_owned() };
         let name: ModelName = model.parse().map_err(|_| unknown())?;
         let route = self.parts.fleet.resolve(&name).map_err(|_| unknown())?;
+        let rules = self.parts.settings.rules.get(&name).copied().unwrap_or_default();
+        let controls = Controls::read(&asked.headers)?;
         let patience = patience(&asked.headers)?;
-        let (basis, affinity) = self.affinity_of(asked, request.as_ref(), &route);
+        let said = request.as_ref().map(|request| self.said_to(request, &route, rules)).transpose();
+        let (said, refusal) = said.map_or_else(|refusal| (None, Some(refusal)), |said| (said, None));
+        let tenant = asked.tenant.unwrap_or_else(|| self.usual_tenant());
+        let key = said.as_ref().map(|said| {
+            let whose = (tenant, controls.namespace.as_str());
+            self.placed_by((&asked.headers, asked.query.as_deref()), whose, &route, said).1
+        });
+        let (basis, affinity) = match said.as_ref().zip(key.as_ref()).filter(|_| route.has_choice()) {
+            Some((said, key)) => {
+                (if said.prefix().is_some() { "prefix" } else { "request" }, affinity(tenant, said, key))
+            }
+            None => ("none", Affinity::of(&[])),
+        };
         let now = Instant::now();
         let plan = self.parts.fleet.plan(&route, (asked.api, &self.usual_auth()), Some(affinity), now);
         let (attempts_max, retry_wait_max) = route.limits();
+        let keeps = controls.fetch != Fetch::Bypass && request.as_ref().is_none_or(|asked| asked.stateless().is_ok());
+        let course = Course { asked, request: request.as_deref(), route: &route, rules, keeps, now };
         Ok(Explained {
             model: model.to_owned(),
             attempts_max,
             retry_wait_max_ms: millis(retry_wait_max),
             affinity: basis,
             deadline_ms: patience.map(millis),
-            targets: plan.steps.iter().map(|step| planned(&route, step, now)).collect(),
+            key_fp: key.and_then(|key| self.key_fp(tenant, &key)),
+            refusal: refusal.map(Unsayable::from),
+            targets: plan.steps.iter().map(|step| self.planned(&course, step)).collect(),
         })
+    }
+
+    /// A key as records name it. Makes no keys for a tenant that has none.
+    fn key_fp(&self, tenant: TenantId, key: &CacheKey) -> Option<String> {
+        let fingerprint = self.parts.keys.held(tenant)?.proof.fingerprint("key", key.as_bytes());
+        Some(format!("{:032x}", u128::from_be_bytes(fingerprint)))
+    }
+
+    fn planned(&self, course: &Course<'_>, step: &Step) -> PlannedTarget {
+        let (target, fleet) = (&course.route.targets[step.target], &self.parts.fleet);
+        let spoken = |target| fleet.spoken(target, course.asked.api).unwrap_or(course.asked.api);
+        let api = spoken(target);
+        let unsaid = |request: &Request| say(request, api, course.rules).err();
+        let refusal = course.request.filter(|request| request.api() != api).and_then(unsaid);
+        let until = match step.why {
+            Why::Limited { until } => Some(until),
+            Why::Open { until } => until,
+            Why::Ready | Why::Probe | Why::Busy | Why::Outlier => None,
+        };
+        PlannedTarget {
+            why: step.why.as_str(),
+            for_ms: until.map(|until| millis(until.saturating_duration_since(course.now))),
+            tier: target.tier,
+            weight: target.weight,
+            api: api.name(),
+            refusal: refusal.map(Unsayable::from),
+            stored: course.keeps && target.tier == 0 && api == spoken(&course.route.targets[0]),
+            headers: self.crossing(course.asked, target),
+            state: TargetState::of(
+                target.provider.as_str(),
+                target.model.as_str(),
+                &target.view(course.now),
+                course.now,
+            ),
+        }
+    }
+
+    fn crossing(&self, asked: &ExplainAsk, target: &Target) -> Crossing {
+        let open = filter_request_headers(&asked.headers);
+        // A caller's own credential goes to the provider that it is meant for, in that one's form.
+        let passthrough = self.parts.settings.auth == AuthMode::Passthrough;
+        let own = credential(asked.api, &asked.headers).filter(|_| passthrough).map(|own| own.name);
+        let passes = |name: &HeaderName| {
+            own.as_ref() == Some(name)
+                || (open.as_map().contains_key(name) && self.parts.fleet.forwards_to(target, name.as_str()))
+        };
+        let (forwarded, dropped): (Vec<_>, Vec<_>) = asked.headers.keys().partition(|name| passes(name));
+        let names = |names: Vec<&HeaderName>| names.into_iter().map(|name| name.as_str().to_owned()).collect();
+        Crossing { forwarded: names(forwarded), dropped: names(dropped) }
     }
 
     /// How all targets stand.
@@ -140,15 +244,6 @@ impl Pipeline {
         self.parts.fleet.board().standings(now).into_iter().map(shown).collect()
     }
 
-    fn affinity_of(&self, asked: &ExplainAsk, request: Option<&Request>, route: &Route) -> (&'static str, Affinity) {
-        let Some(request) = request.filter(|_| route.has_choice()) else { return ("none", Affinity::of(&[])) };
-        let tenant = asked.tenant.unwrap_or_else(|| self.usual_tenant());
-        let generation = self.parts.settings.policy_generation;
-        let (_, key) = place((tenant, ""), (route.digest, generation), request, *request.shape());
-        let basis = if request.prefix().is_some() { "prefix" } else { "request" };
-        (basis, affinity(tenant, request, &key))
-    }
-
     /// Whose credentials requests carry here.
     fn usual_auth(&self) -> Auth {
         match self.parts.settings.auth {
@@ -160,21 +255,15 @@ impl Pipeline {
     }
 }
 
-fn planned(route: &Route, step: &Step, now: Instant) -> PlannedTarget {
-    let target = &route.targets[step.target];
-    let until = match step.why {
-        Why::Limited { until } => Some(until),
-        Why::Open { until } => until,
-        Why::Ready | Why::Probe | Why::Busy | Why::Outlier => None,
-    };
-    PlannedTarget {
-        why: step.why.as_str(),
-        for_ms: until.map(|until| millis(until.saturating_duration_since(now))),
-        tier: target.tier,
-        weight: target.weight,
-        stored: target.tier == 0,
-        state: TargetState::of(target.provider.as_str(), target.model.as_str(), &target.view(now), now),
-    }
+/// What all targets of an explanation have in common.
+struct Course<'a> {
+    asked: &'a ExplainAsk,
+    request: Option<&'a Request>,
+    route: &'a Route,
+    rules: RouteRules,
+    /// Whether the caller lets the answer be stored.
+    keeps: bool,
+    now: Instant,
 }
 
 fn millis(span: Duration) -> u64 {

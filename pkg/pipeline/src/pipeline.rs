@@ -288,7 +288,7 @@ impl Pipeline {
             AuthMode::Local => Ok((self.local, "passthrough", Auth::Provider)),
             AuthMode::Open => Ok((self.anonymous, "open", Auth::Provider)),
             AuthMode::Passthrough => {
-                let own = credential(head).ok_or(Fault::Unauthenticated)?;
+                let own = credential(head.api, &head.headers).ok_or(Fault::Unauthenticated)?;
                 let tenant = self.parts.keys.tenant_of(own.name.as_str(), own.value.as_bytes());
                 Ok((tenant, "passthrough", Auth::Caller(own)))
             }
@@ -374,12 +374,12 @@ impl Pipeline {
 
 /// The caller's own credential. One header is both what the tenant is made from and what is sent on: of two the one that
 /// callers of this API use.
-fn credential(head: &Head) -> Option<Credential> {
+pub(crate) fn credential(api: Api, headers: &HeaderMap) -> Option<Credential> {
     let from = |name: HeaderName| {
-        let value = head.headers.get(&name).filter(|value| names_a_caller(value))?;
+        let value = headers.get(&name).filter(|value| names_a_caller(value))?;
         Some(Credential { name, value: value.clone() })
     };
-    if head.api.is_anthropic() {
+    if api.is_anthropic() {
         from(X_API_KEY).or_else(|| from(AUTHORIZATION))
     } else {
         from(AUTHORIZATION).or_else(|| from(X_API_KEY))

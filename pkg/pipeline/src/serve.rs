@@ -146,13 +146,29 @@ impl Pipeline {
         route: &Route,
         request: &Request,
     ) -> (Partition, CacheKey) {
+        self.placed_by((&head.headers, head.query.as_deref()), whose, route, request)
+    }
+
+    /// The same by the headers and the query of the URL alone.
+    pub(crate) fn placed_by(
+        &self,
+        (headers, query): (&http::HeaderMap, Option<&str>),
+        whose: (TenantId, &str),
+        route: &Route,
+        request: &Request,
+    ) -> (Partition, CacheKey) {
         let forwards = |name: &str| self.parts.fleet.forwards(route, name);
-        let shape = bound(*request.shape(), &head.headers, head.query.as_deref(), &forwards);
+        let shape = bound(*request.shape(), headers, query, &forwards);
         place(whose, (route.digest, self.parts.settings.policy_generation), request, shape)
     }
 
     /// The request as it is asked of the preferred provider: said in another API where it has not the caller's.
-    fn said_to(&self, asked: &Arc<Request>, route: &Route, rules: RouteRules) -> Result<Arc<Request>, Fault> {
+    pub(crate) fn said_to(
+        &self,
+        asked: &Arc<Request>,
+        route: &Route,
+        rules: RouteRules,
+    ) -> Result<Arc<Request>, Refusal> {
         let api = self.parts.fleet.spoken(&route.targets[0], asked.api());
         match api.filter(|api| *api != asked.api()) {
             Some(api) => Ok(Arc::new(say(asked, api, rules)?)),

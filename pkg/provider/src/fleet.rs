@@ -324,7 +324,12 @@ impl Fleet {
     /// Whether a caller's `header` (lower case) reaches one of the route's targets. Those whose answers are not stored count
     /// too: callers who wait for the same one share it.
     pub fn forwards(&self, route: &Route, header: &str) -> bool {
-        route.targets.iter().any(|target| self.providers[target.index].forwards(header, target.tier > 0))
+        route.targets.iter().any(|target| self.forwards_to(target, header))
+    }
+
+    /// Whether a caller's `header` (lower case) reaches this target.
+    pub fn forwards_to(&self, target: &Target, header: &str) -> bool {
+        self.providers[target.index].forwards(header, target.tier > 0)
     }
 
     /// The API in which a target is asked what was asked in `api`: the same if its provider has it, else the first of its

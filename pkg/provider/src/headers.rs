@@ -78,7 +78,7 @@ pub(crate) struct Forwarding {
 impl Forwarding {
     pub(crate) fn passes(&self, kind: &dyn Kind, header: &str, fallback: bool) -> bool {
         let named = || self.more.iter().any(|name| name == header) && !(fallback && is_bound_to_one_provider(header));
-        kind.forwards(header, fallback) || named()
+        !self.fixed.contains_key(header) && (kind.forwards(header, fallback) || named())
     }
 
     /// The headers of a request, but for the credential.
@@ -290,6 +290,8 @@ mod tests {
         let always = [("x-team", "red"), ("x-site", "ours"), ("accept", "*/*"), ("anthropic-version", "2023-06-01")];
         assert_is(&sent(true), &always);
         assert_is(&sent(false), &[&always[..], &[("openai-beta", "b")]].concat());
+        let passes = |header| forwarding.passes(&anthropic, header, false);
+        assert_eq!((passes("x-team"), passes("x-site")), (true, false), "the gateway's own stands in its place");
     }
 
     #[test]

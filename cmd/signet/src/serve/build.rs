@@ -317,12 +317,11 @@ pub(crate) struct Built {
     pub(crate) capture: Option<Arc<Capture>>,
 }
 
-/// The key for which bodies are sealed, if any model keeps them.
+/// The key for which bodies are sealed. Where there is one, models may begin to keep them while the process runs.
 pub(crate) fn break_glass_key(config: &Config) -> Result<Option<BreakGlassKey>> {
     let Some(file) = &config.lineage.break_glass_key_file else { return Ok(None) };
     let read = || Ok::<_, anyhow::Error>(BreakGlassKey::from_pem(&std::fs::read_to_string(file)?)?);
-    let key = read().with_context(|| format!("lineage.break_glass_key_file = {}", file.display()))?;
-    Ok(config.models.iter().any(|model| model.capture).then_some(key))
+    read().map(Some).with_context(|| format!("lineage.break_glass_key_file = {}", file.display()))
 }
 
 /// Sampling, where there is a semantic layer. Its own fleet: connections belong to the runtime that made them.
@@ -336,23 +335,9 @@ pub(crate) fn sampling(
 ) -> Result<Option<Sampling>> {
     let Some(layer) = cache.semantic() else { return Ok(None) };
     let semantic = &config.semantic;
-    let policy = TrustPolicy {
-        max_false_share: semantic.max_false_share,
-        floor_e6: millionths(semantic.similarity_min),
-        lowest_e6: millionths(semantic.similarity_lowest),
-    };
-    let base = RouteBase { policy, mode: mode(semantic.mode) };
-    let own = |model: &signet_config::Model| {
-        let floor_e6 = model.similarity_min.map(millionths);
-        let policy = TrustPolicy {
-            max_false_share: model.max_false_share,
-            floor_e6: floor_e6.unwrap_or(policy.floor_e6),
-            lowest_e6: floor_e6.unwrap_or(policy.lowest_e6),
-        };
-        RouteBase { policy, mode: mode(model.semantic_mode) }
-    };
-    let named = |model| signet_config::Model::names(model).map(move |name| (name.as_str().to_owned(), own(model)));
-    let own = config.models.iter().flat_map(named).collect();
+    let trust = Trust::new(base(config), layer.encoder(), POLICY_GENERATION).with_own(bases(config));
+    let trust = Arc::new(trust);
+    reloader.trusting(trust.clone());
     let judge = match &semantic.judge {
         Some(model) => {
             let fleet = Arc::new(ArcSwap::from_pointee(fleet(config, common.board.clone())?));
@@ -362,7 +347,7 @@ pub(crate) fn sampling(
         None => None,
     };
     Ok(Some(Sampling {
-        trust: Arc::new(Trust::new(base, layer.encoder(), POLICY_GENERATION).with_own(own)),
+        trust,
         share: semantic.sample_share,
         floor: semantic.similarity_min,
         store: stores.labels.clone(),
@@ -371,6 +356,33 @@ pub(crate) fn sampling(
         clock: common.clock.clone(),
         metrics: common.metrics.clone(),
     }))
+}
+
+/// Where the trust in all models begins.
+fn base(config: &Config) -> RouteBase {
+    let semantic = &config.semantic;
+    let policy = TrustPolicy {
+        max_false_share: semantic.max_false_share,
+        floor_e6: millionths(semantic.similarity_min),
+        lowest_e6: millionths(semantic.similarity_lowest),
+    };
+    RouteBase { policy, mode: mode(semantic.mode) }
+}
+
+/// Where the trust in each configured model begins, by all of its names.
+pub(crate) fn bases(config: &Config) -> HashMap<String, RouteBase> {
+    let TrustPolicy { floor_e6, lowest_e6, .. } = base(config).policy;
+    let own = |model: &signet_config::Model| {
+        let floor = model.similarity_min.map(millionths);
+        let policy = TrustPolicy {
+            max_false_share: model.max_false_share,
+            floor_e6: floor.unwrap_or(floor_e6),
+            lowest_e6: floor.unwrap_or(lowest_e6),
+        };
+        RouteBase { policy, mode: mode(model.semantic_mode) }
+    };
+    let named = |model| signet_config::Model::names(model).map(move |name| (name.as_str().to_owned(), own(model)));
+    config.models.iter().flat_map(named).collect()
 }
 
 /// The log of questions in the data folder, whether it is filled or not.

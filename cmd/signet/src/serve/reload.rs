@@ -9,6 +9,7 @@ use super::keys::hex;
 use anyhow::Result;
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
+use signet_cache::Trust;
 use signet_config::{Config, Overrides, Problems, ProcessEnv, read_file};
 use signet_http::{App, Generation, Health, Reload};
 use signet_pipeline::Recorder;
@@ -59,6 +60,8 @@ pub(crate) struct Reloader {
     lanes: OnceLock<Vec<Lane>>,
     /// The judge's own connections.
     judging: OnceLock<Arc<ArcSwap<Fleet>>>,
+    /// What the floors of the models come from; none where semantic answers are off.
+    trust: OnceLock<Arc<Trust>>,
     now: Mutex<InForce>,
 }
 
@@ -72,12 +75,18 @@ impl Reloader {
     ) -> Self {
         let shown = Generation { generation: 1, config_sha256: hex(&config.digest()), faults: Vec::new() };
         let now = Mutex::new(InForce { config, shown });
-        Self { source, common, recorder, health, lanes: OnceLock::new(), judging: OnceLock::new(), now }
+        let (lanes, judging, trust) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { source, common, recorder, health, lanes, judging, trust, now }
     }
 
     /// The fleet that the judge asks, from now on replaced with the others.
     pub(crate) fn judging(&self, fleet: Arc<ArcSwap<Fleet>>) {
         drop(self.judging.set(fleet));
+    }
+
+    /// The trust in the models, from now on rebased with their settings.
+    pub(crate) fn trusting(&self, trust: Arc<Trust>) {
+        drop(self.trust.set(trust));
     }
 
     /// Gives each lane its providers; they can change from now on.
@@ -133,6 +142,10 @@ impl Reloader {
             config_sha256: config.digest(),
             ..signet_lineage::Gateway::clone(&self.recorder.gateway())
         });
+        // A floor that is raised holds for every lookup from here on, a lowered one with the new routes only.
+        if let Some(trust) = self.trust.get() {
+            trust.rebase(build::bases(&config));
+        }
         for (lane, providers, fleet) in built {
             let Some(app) = lane.app.upgrade() else { continue };
             if let Some(before) = app.pipeline.get() {

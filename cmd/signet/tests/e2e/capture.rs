@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VuAyEAQxDul9iMwfCIpVdsd6sM9cOseX89lROcbIS1QpxZZio=\n\
+pub(crate) const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VuAyEAQxDul9iMwfCIpVdsd6sM9cOseX89lROcbIS1QpxZZio=\n\
                       -----END PUBLIC KEY-----\n";
 const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VuBCIEIIBXmR7vjx8a8Y9KlJHRahzjM/aV1NuOONp1l1xEeOD7\n\
                        -----END PRIVATE KEY-----\n";

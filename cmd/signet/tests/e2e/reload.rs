@@ -1,5 +1,6 @@
 //! New providers, models and keys while the gateway serves.
 
+use crate::capture::PUBLIC;
 use crate::client::Answer;
 use crate::gateway::{Gateway, Setup, chat, eventually, mock, mock_with, signet, streamed};
 use rustix::process::Signal;
@@ -105,7 +106,7 @@ fn a_bad_file_changes_nothing_and_says_all_that_is_wrong_with_it() {
             vec!["cache.ttl_s: a change needs a restart", "server.max_inflight: "],
         ),
         (good.replace("api_key_file", "#"), vec!["provider.*.api_key"]),
-        (good.replace("'m' }]", "'m' }]\nsemantic_mode = 'off'"), vec!["semantic_mode of the model m"]),
+        (good.replace("'m' }]", "'m' }]\nmax_false_share = 0.005"), vec!["max_false_share of the model m"]),
         (good.replace("one.key", "none.key"), vec!["none.key"]),
     ];
     for (text, told) in cases {
@@ -224,4 +225,50 @@ fn a_pipe_or_a_device_in_the_place_of_the_configuration_is_a_fault_and_the_watch
     }
     gateway.chat(&chat("What is a weir?"), &[]).is(200, "MISS");
     assert_eq!(other.counts().requests, 1);
+}
+
+#[test]
+fn a_raised_floor_and_a_stricter_mode_hold_from_the_reload_on_and_can_be_taken_back() {
+    let mock = mock();
+    let files = Files::of("one", &mock);
+    let layer = "[semantic]\nsimilarity_min = 0.8\n";
+    files.provider("one", &mock, layer);
+    let gateway = files.start(false);
+    let (stored, near) = ("How do I choose a lawyer in a small town?", "How do I select an attorney in a small town?");
+    gateway.chat(&chat(stored), &[]).is(200, "MISS");
+    let served = || gateway.chat(&chat(near), &[("Cache-Control", "only-if-cached")]);
+    served().is(200, "SEMANTIC");
+    let strict = ["similarity_min = 0.97\n", "semantic_mode = 'shadow'\n", "semantic_mode = 'off'\n"];
+    for (turn, stricter) in strict.into_iter().enumerate() {
+        let generation = 2 * turn as u64 + 2;
+        files.provider("one", &mock, &format!("{stricter}{layer}"));
+        assert_eq!(shown(&gateway.admin_post(RELOAD), 200).0, generation);
+        assert_eq!(served().status, 504, "{stricter}");
+        files.provider("one", &mock, layer);
+        assert_eq!(shown(&gateway.admin_post(RELOAD), 200).0, generation + 1);
+        served().is(200, "SEMANTIC");
+    }
+    assert_eq!(mock.counts().requests, 1);
+}
+
+#[test]
+fn a_model_begins_to_keep_its_bodies_with_a_reload_and_ends_with_another() {
+    let mock = mock();
+    let files = Files::of("one", &mock);
+    files.write("public.pem", PUBLIC);
+    let key = format!("[lineage]\nbreak_glass_key_file = '{}'\n", files.at("public.pem").display());
+    files.provider("one", &mock, &key);
+    let gateway = files.start(false);
+    let kept = |prompt: &str| {
+        let answer = gateway.chat(&chat(prompt), &[]);
+        answer.is(200, "MISS");
+        gateway.record(&answer.id())["predicate"]["capture"]["state"].clone()
+    };
+    assert_eq!(kept("What is a tide?"), Value::Null);
+    files.provider("one", &mock, &format!("capture = 'sealed'\n{key}"));
+    shown(&gateway.admin_post(RELOAD), 200);
+    assert_eq!(kept("What is a reef?"), "sealed");
+    files.provider("one", &mock, &key);
+    shown(&gateway.admin_post(RELOAD), 200);
+    assert_eq!(kept("What is a weir?"), Value::Null);
 }

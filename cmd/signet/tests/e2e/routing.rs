@@ -292,3 +292,75 @@ fn what_explain_says_of_a_conversation_is_what_is_done_with_it() {
         assert_eq!(told["targets"][0]["provider"], asked, "{told}");
     }
 }
+
+#[test]
+fn explain_says_the_refusal_that_the_caller_gets_and_what_a_fallback_could_not_be_asked() {
+    let mock = mock();
+    let gateway = Setup::on(&mock)
+        .set("provider.0.kind", "anthropic")
+        .set("provider.1.name", "other")
+        .set("provider.1.base_url", &mock.base_url())
+        .set("provider.1.api_key_env", "MOCK_KEY")
+        .set("model.0.name", "m")
+        .set("model.0.targets.0.provider", "mock")
+        .set("model.0.targets.0.model", "claude")
+        .set("model.0.targets.1.provider", "other")
+        .set("model.0.targets.1.model", "gpt")
+        .start();
+    let request = with(chat("What is a rail?"), json!({"max_tokens": 9, "seed": 1}));
+    let told = explain(&gateway, &json!({"body": request})).json();
+    let refused = gateway.chat(&request, &[]).refusal(400);
+    for field in ["message", "param", "code"] {
+        assert_eq!(told["refusal"][field], refused[field], "{told}");
+    }
+    assert_eq!((&told["refusal"]["param"], &told["key_fp"]), (&json!("seed"), &Value::Null));
+    let sayable = with(chat("What is a rail?"), json!({"max_tokens": 9}));
+    let told = explain(&gateway, &json!({"body": sayable})).json();
+    let [first, second] = &told["targets"].as_array().expect("a list")[..] else { panic!("{told}") };
+    assert_eq!((&told["refusal"], &first["refusal"]), (&Value::Null, &Value::Null));
+    assert_eq!((&first["api"], &first["stored"]), (&json!("messages"), &json!(true)));
+    assert_eq!((&second["api"], &second["stored"], &second["refusal"]), (&json!("chat"), &json!(false), &Value::Null));
+    let message = with(sayable, json!({"top_k": 5}));
+    let told = explain(&gateway, &json!({"api": "messages", "body": message})).json();
+    let [first, second] = &told["targets"].as_array().expect("a list")[..] else { panic!("{told}") };
+    assert_eq!((&told["refusal"], &first["refusal"]), (&Value::Null, &Value::Null), "its own API");
+    assert_eq!(second["refusal"]["param"], "top_k", "{told}");
+    assert_eq!(mock.counts().requests, 0);
+}
+
+#[test]
+fn explain_names_the_key_as_the_record_does_and_tells_headers_by_name_alone() {
+    let mock = mock();
+    let gateway = Setup::passthrough(&mock).set("provider.0.forward_headers", "x-team").start();
+    let headers = [
+        ("Authorization", "Bearer sk-a-secret"),
+        ("OpenAI-Beta", "secret-beta"),
+        ("X-Team", "secret-red"),
+        ("X-Else", "secret-else"),
+        ("X-Cache-Namespace", "secret-ns"),
+    ];
+    let request = chat("What is a rail?");
+    let answer = gateway.chat(&request, &headers);
+    answer.is(200, "MISS");
+    let record = gateway.record_as(&answer.id(), &headers[..1])["predicate"].take();
+    let map: Value = headers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    let asked = |headers: &Value| {
+        explain(&gateway, &json!({"body": request, "headers": headers, "tenant": record["caller"]["tenant"]}))
+    };
+    let answer = asked(&map);
+    let told = answer.json();
+    assert_eq!(told["key_fp"], record["cache"]["key_fp"], "{told}");
+    let crossing = |list: &str| {
+        let names = told["targets"][0]["headers"][list].as_array().expect("a list").clone();
+        let mut names: Vec<String> = names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(crossing("forwarded"), ["authorization", "openai-beta", "x-team"]);
+    assert_eq!(crossing("dropped"), ["x-cache-namespace", "x-else"]);
+    assert!(!answer.text().contains("secret") && !answer.text().contains("rail"), "{}", answer.text());
+    assert_ne!(asked(&json!({})).json()["key_fp"], record["cache"]["key_fp"], "another namespace is another key");
+    let stranger = json!({"body": request, "tenant": "00".repeat(16)});
+    assert_eq!(explain(&gateway, &stranger).json()["key_fp"], Value::Null, "nobody has seen this tenant");
+    assert_eq!(mock.counts().requests, 1);
+}

@@ -171,6 +171,21 @@ impl Ledger {
         }
     }
 
+    /// Judges by another policy from now on. An alarm stands until labels end it; against another bound the sums are counted
+    /// anew, from the labels that the old one looks at.
+    pub fn judge_by(&mut self, policy: TrustPolicy) {
+        if self.policy.bound_e9() == policy.bound_e9() {
+            self.policy = policy;
+            return;
+        }
+        // A complaint bears the number of the sample that it came behind.
+        let mut kept: Vec<(u64, bool, Label)> = self.sampled.iter().map(|(at, label)| (*at, false, *label)).collect();
+        kept.extend(self.complaints.iter().map(|(at, label)| (*at, true, *label)));
+        kept.sort_by_key(|(at, complaint, _)| (*at, *complaint));
+        let kept: Vec<Finding> = kept.into_iter().map(|(.., label)| Finding::Label(label)).collect();
+        *self = Self::resume(policy, &self.mark(0), &kept);
+    }
+
     /// What it knows besides its labels, `upto` being the number of the last finding that it took in.
     pub fn mark(&self, upto: u64) -> Mark {
         let watches = [&self.by_samples, &self.by_all];

@@ -58,8 +58,8 @@ pub struct RouteView {
 #[derive(Debug)]
 pub struct Trust {
     base: RouteBase,
-    /// Models whose base is another.
-    own: HashMap<String, RouteBase>,
+    /// Models whose base is another. Locked for a moment, perhaps while `routes` is.
+    own: RwLock<HashMap<String, RouteBase>>,
     encoder: String,
     generation: u64,
     routes: RwLock<Routes>,
@@ -111,14 +111,24 @@ impl Trust {
     /// Nothing is served until [`Trust::set_known`] says that the stored labels were read: a route may have been in alarm.
     pub fn new(base: impl Into<RouteBase>, encoder: impl Into<String>, generation: u64) -> Self {
         let (routes, known) = (RwLock::default(), AtomicBool::new(false));
-        Self { base: base.into(), own: HashMap::new(), encoder: encoder.into(), generation, routes, known }
+        Self { base: base.into(), own: RwLock::default(), encoder: encoder.into(), generation, routes, known }
     }
 
     /// With models whose trust begins elsewhere. They always have a ledger of their own.
     #[must_use]
-    pub fn with_own(mut self, own: HashMap<String, RouteBase>) -> Self {
-        self.own = own;
+    pub fn with_own(self, own: HashMap<String, RouteBase>) -> Self {
+        self.rebase(own);
         self
+    }
+
+    /// Judges what was found on these models by other bases from now on: whoever asks next gets the new floors. A base stays
+    /// where it is not among them.
+    pub fn rebase(&self, own: HashMap<String, RouteBase>) {
+        self.own.write().extend(own);
+        for (model, route) in self.routes.write().iter_mut().filter(|(_, route)| route.resuming.is_none()) {
+            route.ledger.judge_by(self.base(model).policy);
+            route.standing = route.ledger.standing();
+        }
     }
 
     /// Takes in what ledgers knew when they were last written down, before any finding is learnt.
@@ -146,8 +156,8 @@ impl Trust {
     }
 
     /// Where the trust in `model` begins.
-    pub fn base(&self, model: &str) -> &RouteBase {
-        self.own.get(model).unwrap_or(&self.base)
+    pub fn base(&self, model: &str) -> RouteBase {
+        self.own.read().get(model).copied().unwrap_or(self.base)
     }
 
     fn is_ours(&self, id: &RouteId) -> bool {
@@ -157,7 +167,7 @@ impl Trust {
     /// The name of the ledger of `model`.
     fn ledger_of<'a>(&self, routes: &Routes, model: &'a str) -> &'a str {
         let named = routes.len() - usize::from(routes.contains_key(SHARED));
-        let own = named < ROUTES_MAX || routes.contains_key(model) || self.own.contains_key(model);
+        let own = named < ROUTES_MAX || routes.contains_key(model) || self.own.read().contains_key(model);
         if own { model } else { SHARED }
     }
 

@@ -557,6 +557,33 @@ fn a_model_with_a_floor_or_bound_of_its_own_is_judged_by_them() {
 }
 
 #[test]
+fn another_base_holds_at_once_and_an_alarm_outlives_it() {
+    let at = |floor_e6| TrustPolicy { floor_e6, lowest_e6: floor_e6, ..POLICY };
+    let own = |policy: TrustPolicy| HashMap::from([("mine".to_owned(), policy.into())]);
+    let trust = Trust::new(POLICY, "e", 1).with_own(own(at(970_000)));
+    trust.set_known();
+    let learn = |labels: Vec<Label>| {
+        let rows = labels.into_iter().map(|label| row("mine", Finding::Label(label)));
+        trust.learn(&numbered(rows.collect()));
+    };
+    assert_eq!(trust.standing("mine").floor_e6, Some(970_000));
+    trust.rebase(own(at(990_000)));
+    assert_eq!(trust.standing("mine").floor_e6, Some(990_000), "nothing is known of it yet");
+    learn(right(980_000, 200).chain(right(995_000, 200)).collect());
+    assert_eq!(trust.standing("mine"), Standing { state: State::Bounded, floor_e6: Some(990_000) });
+    trust.rebase(own(at(970_000)));
+    assert_eq!(trust.standing("mine"), Standing { state: State::Bounded, floor_e6: Some(970_000) });
+    learn(vec![judged(975_000, Verdict::Wrong); 5]);
+    assert_eq!(trust.standing("mine").state, State::Alarm);
+    for policy in [at(990_000), TrustPolicy { max_false_share: 0.02, ..at(970_000) }] {
+        trust.rebase(own(policy));
+        assert_eq!(trust.standing("mine"), Standing { state: State::Alarm, floor_e6: None }, "{policy:?}");
+    }
+    trust.rebase(HashMap::new());
+    assert_eq!(trust.base("mine").policy.floor_e6, 970_000, "a model that is gone for now keeps its base");
+}
+
+#[test]
 fn labels_are_counted_by_the_tier_of_their_decision() {
     let of = |tier, verdict| Label { tier, ..judged(990_000, verdict) };
     let (words, vector) = (Some(Tier::SameWords), Some(Tier::Vector));
