@@ -22,7 +22,7 @@ async fn a_whole_http2_answer_whose_stream_is_then_reset_without_an_error_is_who
         let end = (RST_STREAM, 0, on, &NO_ERROR.to_be_bytes()[..]);
         let head = (HEADERS, END_HEADERS, on, STATUS_200);
         wire.send_at_once(&[head, (DATA, END_STREAM, on, b"too large"), end]).await;
-        wire.read_up().await;
+        wire.all_is_read().await;
         wire
     };
     let (reply, _wire) = within(async { join!(client.send(call(&long())), serve) }).await;
