@@ -100,25 +100,20 @@ impl H1 {
             }
             error => error,
         })?;
-        (self.came, self.keeps) = (came.freeze(), parsed.keeps);
+        (self.came, self.keeps) = (came.freeze(), self.keeps && parsed.keeps);
         self.framing = if bodiless { Framing::Length(0) } else { parsed.framing };
         Ok(parsed.response)
     }
 
     fn poll_head(&mut self, came: &mut BytesMut, cx: &mut Context<'_>) -> Poll<Result<head::Parsed, UpstreamError>> {
-        // Where writing fails, an answer may have come before: that of a peer that did not want the rest.
-        let broken = match self.poll_write(cx) {
-            Poll::Ready(Err(error)) => Some(error),
-            Poll::Ready(Ok(())) | Poll::Pending => None,
-        };
+        // Where writing fails, an answer may have come before: that of a peer that did not want the rest. The runtime may
+        // not know of it yet, so what there is to be read is waited for; it is the connection's end at least.
+        if self.poll_write(cx).map_err(drop) == Poll::Ready(Err(())) {
+            (self.unsent, self.keeps) = (None, false);
+        }
         loop {
-            let read = match self.poll_read(came, cx) {
-                Poll::Ready(read) => read.map_err(|error| UpstreamError::from_io(error, ClosedWhen::BeforeHead))?,
-                Poll::Pending => {
-                    let ended = |error| Err(UpstreamError::from_io(error, ClosedWhen::BeforeHead));
-                    return broken.map_or(Poll::Pending, |error| Poll::Ready(ended(error)));
-                }
-            };
+            let read = ready!(self.poll_read(came, cx));
+            let read = read.map_err(|error| UpstreamError::from_io(error, ClosedWhen::BeforeHead))?;
             if read == 0 {
                 let ended =
                     UpstreamError::closed(ClosedWhen::BeforeHead, "the connection ended before an answer began");

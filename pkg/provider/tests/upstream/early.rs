@@ -1,9 +1,29 @@
 //! Answers that are complete before their request is: a server may then reset the stream (RFC 9113 §8.1).
 
 use crate::h2::{DATA, END_HEADERS, END_STREAM, HEADERS, NO_ERROR, RST_STREAM, STATUS_200, Wire2};
-use crate::peer::{Peer, call, pieces, within};
+use crate::peer::{Peer, call, ok, pieces, within};
 use signet_provider::Provider;
+use tokio::io::AsyncReadExt;
 use tokio::join;
+
+/// The peer closes with bytes of the request unread, which resets the connection while the rest is being written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_stands_although_its_peer_wants_no_more_of_the_request() {
+    for _ in 0..20 {
+        let peer = Peer::plain().await;
+        let client = peer.client();
+        let serving = tokio::spawn(async move {
+            let mut wire = peer.accept().await;
+            let mut some = [0; 4096];
+            wire.stream.read_exact(&mut some).await.expect("the beginning of a request");
+            wire.send(ok("too large")).await;
+        });
+        let reply = within(client.send(call(&"x".repeat(8 << 20)))).await.expect("a head");
+        let (body, error) = within(pieces(reply.body)).await;
+        assert_eq!((body.concat(), error.map(|error| error.to_string())), (b"too large".to_vec(), None));
+        serving.await.expect("it served");
+    }
+}
 
 /// More than the windows of a stream that has just begun.
 fn long() -> String {
@@ -22,7 +42,7 @@ async fn a_whole_http2_answer_whose_stream_is_then_reset_without_an_error_is_who
         let end = (RST_STREAM, 0, on, &NO_ERROR.to_be_bytes()[..]);
         let head = (HEADERS, END_HEADERS, on, STATUS_200);
         wire.send_at_once(&[head, (DATA, END_STREAM, on, b"too large"), end]).await;
-        wire.read_up().await;
+        wire.all_is_read().await;
         wire
     };
     let (reply, _wire) = within(async { join!(client.send(call(&long())), serve) }).await;

@@ -122,8 +122,7 @@ impl Wire2 {
         Some(frame)
     }
 
-    /// Waits until the client has read all that was sent.
-    pub(crate) async fn read_up(&mut self) {
+    pub(crate) async fn all_is_read(&mut self) {
         self.send(PING, 0, 0, b"so far..").await;
         while within(self.raw_frame()).await.expect("a connection").kind != PING {}
     }
