@@ -245,8 +245,8 @@ fn a_batch_that_is_wrong_takes_all_back_that_it_was_put_together_of() {
         assert!(["a", "b", "c", "d"].iter().all(|input| known(input)));
         batch.id()
     };
-    let taken = gateway.post(&format!("/v1/lineage/{}/feedback", batch()), &[], br#"{"cache":"wrong"}"#);
-    assert_eq!(taken.status, 200, "{}", taken.text());
+    let feedback = gateway.post(&format!("/v1/lineage/{}/feedback", batch()), &[], br#"{"cache":"wrong"}"#);
+    assert_eq!(feedback.status, 200, "{}", feedback.text());
     assert!(!["a", "b", "c", "d"].iter().any(|input| known(input)));
     let token = std::fs::read_to_string(gateway.data.join("admin.token")).expect("a token");
     let authorization = format!("Bearer {token}");
