@@ -162,7 +162,7 @@ const FIRST: &[Rule] = &[
     messages("messages[].content[].source.type", Refused("files of the vendor, and texts as documents, have no place")),
     messages("messages[].content[].tool_use", Mapped("tool_calls[]; input is arguments")),
     messages("messages[].content[].tool_result", Mapped("a message of role tool")),
-    messages("messages[].content[].is_error", Refused("true: a result cannot be marked as failed")),
+    messages("messages[].content[].is_error", Mapped("true is a first part of the content, the text is_error: true")),
     messages("messages[].content[].content[]", Refused("results of tools are text")),
     messages("messages[].content[].thinking", Mapped("reasoning_content, without a signature")),
     messages(

@@ -14,6 +14,9 @@ const STOPS_MAX: usize = 4;
 /// What a schema is called whose caller gave it no name.
 const SCHEMA_NAME: &str = "output";
 
+/// What says that a tool failed: a result has no field for it, and its text is where the API's documentation wants it said.
+const FAILED: &str = "is_error: true";
+
 /// What a document is called whose caller gave it no name.
 const FILE_NAME: &str = "document.pdf";
 
@@ -69,15 +72,16 @@ fn user(turn: &Turn<'_>, ask: &Ask<'_>, messages: &mut Writer<'_>) -> Result<(),
     let (results, said) = turn.parts.split_at(results);
     for part in results {
         let Content::Result { of, parts, failed } = &part.what else { continue };
-        if *failed {
-            return Err(refused(ask.from, Api::Chat, &format!("{}.is_error", part.path)));
-        }
         if let Some(image) = parts.iter().find(|part| !matches!(part.what, Content::Text(_))) {
             return Err(refused(ask.from, Api::Chat, &image.path));
         }
         let mut message = Writer::object(messages.item());
         message.text("role", "tool").text("tool_call_id", of);
-        content(parts, ask, message.key("content"))?;
+        if *failed {
+            failure(parts, ask, message.key("content"))?;
+        } else {
+            content(parts, ask, message.key("content"))?;
+        }
         message.end();
     }
     if !said.is_empty() || results.is_empty() {
@@ -163,6 +167,17 @@ fn content(parts: &[Part<'_>], ask: &Ask<'_>, out: &mut Vec<u8>) -> Result<(), B
             list.end();
         }
     }
+    Ok(())
+}
+
+/// What a tool said that failed, behind a part of ours that says so: the tool's own words stay as they are.
+fn failure(parts: &[Part<'_>], ask: &Ask<'_>, out: &mut Vec<u8>) -> Result<(), BadRequest> {
+    let mut list = Writer::array(out);
+    let mut mark = Writer::object(list.item());
+    mark.text("type", "text").text("text", FAILED);
+    mark.end();
+    parts.iter().try_for_each(|part| content_part(part, ask, list.item()))?;
+    list.end();
     Ok(())
 }
 
