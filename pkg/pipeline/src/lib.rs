@@ -48,6 +48,7 @@ mod tape;
 mod tree;
 mod tree_files;
 mod tried;
+mod turn;
 mod withdraw;
 
 pub use anchor::{Anchor, AnchorFault, Anchoring, FileAnchor, HttpAnchor, StoreAnchor};

@@ -17,6 +17,7 @@ use crate::pipeline::Pipeline;
 use crate::recorder::Attested;
 use crate::reply;
 use crate::say::Interpreter;
+use crate::turn::Turn;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -92,6 +93,7 @@ pub struct Live {
     noted: (u64, Instant),
     chunks: u64,
     out: VecDeque<Bytes>,
+    turn: Turn,
     /// What was queued last, of an API that numbers its events.
     newest: Bytes,
     /// What has been sent, for a caller that takes trailers and an answer that is not broken.
@@ -127,6 +129,7 @@ impl Live {
             bytes: 0,
             chunks: 0,
             out: VecDeque::new(),
+            turn: Turn::default(),
             newest: Bytes::new(),
             attested: None,
             rest: None,
@@ -467,11 +470,14 @@ impl Body for Live {
                 if let Some(digest) = live.digest.as_mut() {
                     digest.update(&bytes);
                 }
+                live.turn.took(bytes.len());
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             match &live.stage {
                 Stage::Flowing(_) => {
+                    ready!(live.turn.poll(cx));
                     if live.poll_flight(cx).is_pending() {
+                        live.turn.over();
                         // What goes out are whole events, so this stands between two.
                         let beat = live.heartbeat.as_mut().map_or(Poll::Pending, |heartbeat| heartbeat.poll(cx));
                         ready!(beat);
