@@ -42,7 +42,8 @@ pub enum Incomplete {
 pub struct ChoicesFold<C> {
     wanted: u32,
     head: Members<'static>,
-    choices: BTreeMap<u64, C>,
+    /// In boxes: a node of the tree has room for eleven, and most streams have one.
+    choices: BTreeMap<u64, Box<C>>,
     usage: Option<Json<'static>>,
     fault: Option<Incomplete>,
     template: Option<Template>,
@@ -86,11 +87,11 @@ impl<C: Choice> ChoicesFold<C> {
             return Err(fault);
         }
         let all = (0..u64::from(self.wanted)).all(|index| self.choices.contains_key(&index));
-        if !all || !self.choices.values().all(C::finished) {
+        if !all || !self.choices.values().all(|choice| choice.finished()) {
             return Err(Incomplete::Cut);
         }
         let mut answer = self.head;
-        let choices = self.choices.into_iter().map(|(index, choice)| choice.into_json(index)).collect();
+        let choices = self.choices.into_iter().map(|(index, choice)| (*choice).into_json(index)).collect();
         answer.push(Member::new("choices", Json::Array(choices)));
         answer.extend(self.usage.map(|usage| Member::new("usage", usage)));
         Choices::from_members(answer, self.wanted).map_err(|_| Incomplete::Malformed)
