@@ -24,6 +24,7 @@ pub struct ChatChoice {
     calls: BTreeMap<u64, Members<'static>>,
     rest: Members<'static>,
     finish: Option<String>,
+    out_of_order: bool,
 }
 
 impl Choice for ChatChoice {
@@ -115,6 +116,10 @@ impl Choice for ChatChoice {
         self.finish.is_some()
     }
 
+    fn is_out_of_order(&self) -> bool {
+        self.out_of_order
+    }
+
     fn into_json(mut self, index: u64) -> Json<'static> {
         if !self.calls.is_empty() {
             let calls = self.calls.into_values().map(Json::Object).collect();
@@ -132,9 +137,9 @@ impl Choice for ChatChoice {
 }
 
 impl ChatChoice {
-    /// What goes on behind what it stands before: thoughts behind text, either behind a tool call. An answer has them in one
+    /// Whether this goes on behind what it stands before: thoughts behind text, either behind a tool call. An answer has them in one
     /// order only, and a stream translated from the provider's events in theirs.
-    fn is_out_of_order(&self, delta: &[Member<'_>]) -> bool {
+    fn goes_back(&self, delta: &[Member<'_>]) -> bool {
         let says = |members: &[Member<'_>], keys: &[&str]| {
             let text = |key: &&str| get(members, key).and_then(Json::as_str).is_some_and(|text| !text.is_empty());
             keys.iter().any(text)
@@ -145,9 +150,7 @@ impl ChatChoice {
     }
 
     fn delta(&mut self, delta: Members<'_>) -> Result<(), Incomplete> {
-        if self.is_out_of_order(&delta) {
-            return Err(Incomplete::Ambiguous);
-        }
+        self.out_of_order |= self.goes_back(&delta);
         for member in delta {
             match (&*member.key, member.value) {
                 ("tool_calls", Json::Array(calls)) if !calls.is_empty() => {

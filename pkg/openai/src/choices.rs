@@ -66,6 +66,11 @@ pub trait Choice: Debug + Clone + PartialEq + Default {
     /// Whether its finish reason has come.
     fn finished(&self) -> bool;
 
+    /// Whether its chunks came in an order that a whole choice cannot tell.
+    fn is_out_of_order(&self) -> bool {
+        false
+    }
+
     /// The whole choice.
     fn into_json(self, index: u64) -> Json<'static>;
 }

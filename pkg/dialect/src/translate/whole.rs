@@ -63,7 +63,8 @@ fn fold((to, choices): (Api, usize), stream: &Bytes, id: &str, created: u64) -> 
         Api::Chat => {
             let mut fold = Accumulator::new(1);
             events.for_each(|data| fold.push(&data));
-            fold.finish()
+            // What a caller's SDK makes of the stream. The kept form is the provider's and has the order of its blocks.
+            fold.finish_unordered()
                 .map(|answer| answer.to_json(id, created))
                 .map_err(|_| Untranslatable("the answer is not whole"))
         }

@@ -110,3 +110,21 @@ fn errors_keep_their_message_and_get_the_callers_shape() {
     let same = translate_error(Api::Chat, Api::Responses, 529, b"<html>");
     assert_eq!(same, (529, Bytes::from_static(b"<html>")), "one vendor's errors are the same in its APIs");
 }
+
+#[test]
+fn a_message_whose_blocks_have_another_order_than_a_chat_messages_fields_is_said_whole() {
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "sea"}});
+    let (text, thinking) = (
+        |text: &str| json!({"type": "text", "text": text}),
+        |text: &str| json!({"type": "thinking", "thinking": text, "signature": "s"}),
+    );
+    let blocks = json!([text("First. "), thinking("hm"), call, text("Then.")]);
+    let usage = json!({"input_tokens": 3, "output_tokens": 5});
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": blocks,
+                         "stop_reason": "tool_use", "stop_sequence": null, "usage": usage});
+    let chat = translate_whole(Api::Messages, Api::Chat, WANTED, &message.to_string().into()).expect("it can be said");
+    let chat: Value = serde_json::from_slice(&chat).expect("JSON");
+    let said = &chat["choices"][0]["message"];
+    assert_eq!((&said["content"], &said["reasoning_content"]), (&json!("First. Then."), &json!("hm")));
+    assert_eq!(said["tool_calls"][0]["function"], json!({"name": "look", "arguments": r#"{"at":"sea"}"#}));
+}

@@ -82,7 +82,17 @@ impl<C: Choice> ChoicesFold<C> {
     ///
     /// # Errors
     /// The chunks do not make one; `[DONE]` is not needed.
-    pub fn finish(self) -> Result<Choices<C>, Incomplete> {
+    pub fn finish(mut self) -> Result<Choices<C>, Incomplete> {
+        let lost = self.choices.values().any(|choice| choice.is_out_of_order());
+        self.fault = self.fault.or(lost.then_some(Incomplete::Ambiguous));
+        self.finish_unordered()
+    }
+
+    /// The whole answer, in which the order between a choice's fields may be lost: for whom it is said to, not to be kept.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn finish_unordered(self) -> Result<Choices<C>, Incomplete> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
