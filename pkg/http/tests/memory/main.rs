@@ -95,7 +95,7 @@ fn begin(caller: &mut TcpStream, number: usize) {
 }
 
 #[test]
-fn an_open_stream_takes_less_than_24_kb_with_what_has_come_of_it() {
+fn an_open_stream_takes_less_than_20_kb_with_what_has_come_of_it() {
     let provider = Provider::start();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
@@ -123,7 +123,7 @@ fn an_open_stream_takes_less_than_24_kb_with_what_has_come_of_it() {
     open(0);
     let before = HEAP.current_usage();
     open(STREAMS);
-    let bound = 24 << 10;
+    let bound = 20 << 10;
     let deadline = Instant::now() + Duration::from_secs(20);
     // What has been read by the callers may still be on the gateway's hands for a moment.
     loop {

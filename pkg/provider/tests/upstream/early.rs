@@ -1,7 +1,7 @@
 //! Answers that are complete before their request is: a server may then reset the stream (RFC 9113 §8.1).
 
 use crate::h2::{DATA, END_HEADERS, END_STREAM, HEADERS, NO_ERROR, RST_STREAM, STATUS_200, Wire2};
-use crate::peer::{Peer, call, ok, pieces, within};
+use crate::peer::{Peer, call, exchange, ok, pieces, within};
 use signet_provider::Provider;
 use tokio::io::AsyncReadExt;
 use tokio::join;
@@ -23,6 +23,28 @@ async fn an_answer_stands_although_its_peer_wants_no_more_of_the_request() {
         assert_eq!((body.concat(), error.map(|error| error.to_string())), (b"too large".to_vec(), None));
         serving.await.expect("it served");
     }
+}
+
+/// What is left of the request would stand before the next one.
+#[tokio::test]
+async fn a_connection_whose_answer_came_before_its_request_was_sent_takes_no_other() {
+    let peer = Peer::plain().await;
+    let client = peer.client();
+    let serve = async {
+        let mut first = peer.accept().await;
+        first.stream.read_exact(&mut [0; 4096]).await.expect("the beginning of a request");
+        first.send(ok("too large")).await;
+        let mut second = peer.accept().await;
+        second.request().await;
+        second.answer("another").await;
+        (first, second)
+    };
+    let ask = async {
+        let first = exchange(&client, &"x".repeat(32 << 20)).await;
+        (first, exchange(&client, "{}").await)
+    };
+    let ((first, second), _wires) = within(async { join!(ask, serve) }).await;
+    assert_eq!((first.expect("an answer"), second.expect("an answer")), ("too large".into(), "another".into()));
 }
 
 /// More than the windows of a stream that has just begun.
