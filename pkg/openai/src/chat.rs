@@ -150,6 +150,9 @@ impl ChatChoice {
     }
 
     fn delta(&mut self, delta: Members<'_>) -> Result<(), Incomplete> {
+        if duplicate(&delta).is_some() {
+            return Err(Incomplete::Malformed);
+        }
         self.out_of_order |= self.goes_back(&delta);
         for member in delta {
             match (&*member.key, member.value) {

@@ -43,7 +43,7 @@ fn fold(api: Api, stream: &[u8], size: usize) -> (Vec<u8>, Option<Kept>, bool) {
     (out, fold.take_answer(), whole)
 }
 
-/// What a caller of `to` reads; none where it ends in an error.
+/// What a caller of `to` reads of what passes; none where it ends in an error.
 fn translated(from: Api, to: Api, stream: &[u8]) -> Option<Bytes> {
     let mut translate = translate_stream(from, to, Wanted { usage: true, ..Wanted::default() }).expect("a pair");
     let (mut decoder, mut out) = (Decoder::new(LIMIT), BytesMut::new());
@@ -72,7 +72,7 @@ fuzz_target!(|data: &[u8]| {
     let uncut = fold(from, stream, stream.len().max(1));
     assert_eq!((&bytes, whole), (&uncut.0, uncut.2), "a cut changes what passes");
     assert_eq!(answer.as_ref().map(Kept::digest), uncut.1.as_ref().map(Kept::digest), "a cut changes the answer");
-    let (Some(said), Some(answer), true) = (translated(from, to, stream), answer, whole) else { return };
+    let (Some(said), Some(answer), true) = (translated(from, to, &bytes), answer, whole) else { return };
     let (_, there, whole) = fold(to, &said, said.len().max(1));
     assert!(whole, "the translation of a whole stream is whole");
     let Some(there) = there else {
@@ -83,5 +83,5 @@ fuzz_target!(|data: &[u8]| {
     let [was, is] = [answer, there].map(|kept| kept.text().unwrap_or_default());
     assert!(stands_in(&was, &is), "a word was lost: {was:?} {is:?}");
     // A refusal is a text of its own in one API and like any other in another.
-    assert!(was == is || stream.windows(7).any(|key| key == b"refusal"), "a word was made up");
+    assert!(was == is || stream.windows(7).any(|key| key == b"refusal"), "a word was made up: {was:?} {is:?}");
 });

@@ -4,7 +4,7 @@
 //! pieces is added up ([`merge`]).
 
 use super::{Choice, Choices};
-use crate::json::{Json, Member, Members, get};
+use crate::json::{Json, Member, Members, duplicate, get};
 use crate::kept::Usage;
 use crate::sse::is_failure;
 use crate::template::Template;
@@ -110,7 +110,8 @@ impl<C: Choice> ChoicesFold<C> {
     fn read(&mut self, data: &[u8]) -> Result<(), Incomplete> {
         match Json::parse(data) {
             Ok(chunk) if is_failure(&chunk) => Err(Incomplete::Failure),
-            Ok(Json::Object(chunk)) => {
+            // Readers differ in which of two fields of one name they take.
+            Ok(Json::Object(chunk)) if duplicate(&chunk).is_none() => {
                 self.template = Template::of::<C>(data, &chunk);
                 self.chunk(chunk)
             }
@@ -124,6 +125,9 @@ impl<C: Choice> ChoicesFold<C> {
                 ("choices", Json::Array(choices)) => {
                     for choice in choices {
                         let Json::Object(choice) = choice else { return Err(Incomplete::Malformed) };
+                        if duplicate(&choice).is_some() {
+                            return Err(Incomplete::Malformed);
+                        }
                         let index = get(&choice, "index").and_then(Json::as_u64).unwrap_or(0);
                         self.choices.entry(index).or_default().take(choice)?;
                     }

@@ -95,6 +95,25 @@ fn text_behind_a_tool_call_and_thoughts_behind_text_pass_and_are_not_stored() {
 }
 
 #[test]
+fn a_chunk_that_says_a_field_twice_is_not_guessed_at() {
+    let said = |chunk: &str| {
+        let mut fold = Accumulator::new(1);
+        fold.push(chunk.as_bytes());
+        fold.push(finish(0, "stop").to_string().as_bytes());
+        fold.finish().map(|answer| answer.content())
+    };
+    let choice = r#"{"index":0,"delta":{"content":"a"}}"#;
+    assert_eq!(said(&format!(r#"{{"choices":[{choice}]}}"#)), Ok(Some("a".to_owned())));
+    for twice in [
+        format!(r#"{{"choices":[{choice}],"choices":[{choice}]}}"#),
+        r#"{"choices":[{"index":0,"delta":{"content":"a"},"delta":{"content":"b"}}]}"#.to_owned(),
+        r#"{"choices":[{"index":0,"delta":{"content":"a","content":"b"}}]}"#.to_owned(),
+    ] {
+        assert_eq!(said(&twice), Err(Incomplete::Malformed), "{twice}");
+    }
+}
+
+#[test]
 fn a_stream_that_ends_early_is_not_an_answer() {
     let text = delta(json!({"content": "x"}));
     assert_eq!(accumulate(1, &[]), Err(Incomplete::Cut));
