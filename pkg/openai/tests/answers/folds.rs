@@ -87,7 +87,9 @@ fn text_behind_a_tool_call_and_thoughts_behind_text_pass_and_are_not_stored() {
         assert_eq!(told(&parts), Err(Incomplete::Ambiguous), "{parts:?}");
     }
     let mut fold = Accumulator::new(1);
-    [&call, &text, &finish(0, "tool_calls")].iter().for_each(|chunk| fold.push(chunk.to_string().as_bytes()));
+    for chunk in [&call, &text, &finish(0, "tool_calls")] {
+        fold.push(chunk.to_string().as_bytes());
+    }
     let said = fold.finish_unordered().expect("whole but for its order").to_json("id", 1);
     let said: Value = serde_json::from_slice(&said).expect("JSON");
     let message = &said["choices"][0]["message"];
