@@ -43,7 +43,7 @@ async fn a_connection_whose_answer_came_before_its_request_was_sent_takes_no_oth
         let first = exchange(&client, &"x".repeat(32 << 20)).await;
         (first, exchange(&client, "{}").await)
     };
-    let ((first, second), _wires) = within(async { join!(ask, serve) }).await;
+    let ((first, second), _wires) = Box::pin(within(async { join!(ask, serve) })).await;
     assert_eq!((first.expect("an answer"), second.expect("an answer")), ("too large".into(), "another".into()));
 }
 
