@@ -90,8 +90,11 @@ fn framing(response: &Response<()>) -> Result<Framing, BoxError> {
 }
 
 fn keeps(response: &Response<()>) -> bool {
-    let says = |word: &[u8]| words(response.headers(), &CONNECTION).any(|said| said.eq_ignore_ascii_case(word));
-    !says(b"close") && (response.version() == Version::HTTP_11 || says(b"keep-alive"))
+    let headers = response.headers();
+    let says = |word: &[u8]| words(headers, &CONNECTION).any(|said| said.eq_ignore_ascii_case(word));
+    // Somebody on the way may have gone by the length: what stands behind may not be ours (RFC 9112 §6.3).
+    let two_ends = headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH);
+    !two_ends && !says(b"close") && (response.version() == Version::HTTP_11 || says(b"keep-alive"))
 }
 
 /// The members of a list that may stand in several fields (RFC 9110 §5.6.1).
@@ -156,7 +159,11 @@ mod tests {
         let until = (Framing::UntilClose, true);
         assert_eq!(framed(""), Ok(until));
         assert_eq!(framed("content-length: 5\r\ncontent-length: 5, 5\r\n"), Ok((Framing::Length(5), true)));
-        assert_eq!(framed("content-length: 5\r\ntransfer-encoding: gzip, Chunked\r\n"), Ok((Framing::chunked(), true)));
+        assert_eq!(
+            framed("content-length: 5\r\ntransfer-encoding: gzip, Chunked\r\n"),
+            Ok((Framing::chunked(), false))
+        );
+        assert_eq!(framed("transfer-encoding: gzip, Chunked\r\n"), Ok((Framing::chunked(), true)));
         assert_eq!(framed("transfer-encoding: chunked, gzip\r\n"), Ok(until));
         for bad in ["5, 6", "", "-1", "+1", "0x5", "5 5", "99999999999999999999"] {
             assert!(framed(&format!("content-length: {bad}\r\n")).is_err(), "{bad}");
