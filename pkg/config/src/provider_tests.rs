@@ -24,7 +24,7 @@ fn targets_are_asked_in_the_order_of_the_list_unless_they_say_otherwise() {
 }
 
 #[test]
-fn targets_that_share_an_order_are_of_one_kind() {
+fn targets_that_share_an_order_speak_one_vendors_apis() {
     let text = |order: u32| {
         format!(
             "[[provider]]\nname = 'o'\nbase_url = 'http://o'\n[[provider]]\nname = 'a'\nkind = 'anthropic'\nbase_url = 'http://a'
@@ -36,7 +36,9 @@ fn targets_that_share_an_order_are_of_one_kind() {
         )
     };
     assert_eq!(good(&text(1), &[]).models[0].targets.len(), 3);
-    assert!(fault(&text(0)).starts_with("model.0.targets: of one order must be at providers of one kind"));
+    assert!(fault(&text(0)).starts_with("model.0.targets: of one order must all be at openai and azure providers, or"));
+    let azure = text(0).replace("kind = 'anthropic'", "kind = 'azure'\napi_version = '2024-10-21'");
+    assert_eq!(good(&azure, &[]).models[0].targets.len(), 3);
 }
 
 #[test]

@@ -367,15 +367,15 @@ fn rules(section: &mut Section<'_>, all: &Semantic) -> (SemanticMode, Option<f32
 
 /// Answers of one order are stored as those of one another: they have to come from the same kind of provider.
 fn check_tiers(section: &Section<'_>, targets: &[Target], providers: &[Provider]) {
-    let kind = |target: &Target| {
+    let vendor = |target: &Target| {
         let provider = providers.iter().find(|provider| provider.name == target.provider);
-        provider.map(|provider| provider.kind.name())
+        provider.map(|provider| provider.kind.speaks(Api::Messages))
     };
     let mixed = |(at, target): (usize, &Target)| {
-        targets[..at].iter().any(|other| other.order == target.order && kind(other) != kind(target))
+        targets[..at].iter().any(|other| other.order == target.order && vendor(other) != vendor(target))
     };
     if targets.iter().enumerate().any(mixed) {
-        section.fault("targets", "of one order must be at providers of one kind");
+        section.fault("targets", "of one order must all be at openai and azure providers, or all at anthropic ones");
     }
 }
 

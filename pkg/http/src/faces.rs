@@ -148,10 +148,16 @@ fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
         UpstreamError::TooLarge { .. } => "its answer is larger than the limit",
         UpstreamError::UnsupportedEncoding { .. } => "it sent an encoding that was not accepted",
         UpstreamError::Undecodable(_) => "its answer cannot be decoded",
-        UpstreamError::NotSpoken { .. } => "it does not have this API",
+        UpstreamError::NotSpoken { .. } => "it was not asked",
         UpstreamError::NoCredentials => "the caller's credentials are not for it",
     };
-    let look = Look::new(status, UPSTREAM, error.class(), format!("The provider {provider} failed: {what}."));
+    let said = match error {
+        UpstreamError::NotSpoken { .. } => {
+            format!("The provider {provider} does not have this API, nor one that can stand for it.")
+        }
+        _ => format!("The provider {provider} failed: {what}."),
+    };
+    let look = Look::new(status, UPSTREAM, error.class(), said);
     Look { should_retry: Some(error.is_unbilled() && status >= 500), ..look }
 }
 
