@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The steps of a request, in order.
@@ -143,7 +144,7 @@ fn seconds() -> Histogram {
 /// What is known of the targets.
 struct RoutingMetrics {
     circuits: Family<CircuitLabels, Gauge>,
-    retries: Family<RetryLabels, Gauge>,
+    retries: Family<RetryLabels, Counter>,
 }
 
 impl RoutingMetrics {
@@ -160,7 +161,7 @@ impl RoutingMetrics {
 struct TreeMetrics {
     checkpoint_size: Gauge,
     checkpoint_faults: Family<FaultLabel, Counter>,
-    anchor_ages: Family<AnchorLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    anchor_ages: Family<AnchorLabels, Gauge<f64, AtomicU64>>,
     anchor_failures: Family<AnchorLabels, Counter>,
 }
 
@@ -228,9 +229,9 @@ pub struct Metrics {
     records: Family<OutcomeLabel, Counter>,
     tokens: Family<KindLabel, Counter>,
     dropped: Family<QueueLabel, Counter>,
-    faults: Family<FaultLabel, Gauge>,
+    faults: Family<FaultLabel, Counter>,
     spool_bytes: Gauge,
-    lag: Gauge<f64, std::sync::atomic::AtomicU64>,
+    lag: Gauge<f64, AtomicU64>,
     undeclared: Gauge,
     regressed: Gauge,
     tree: TreeMetrics,
@@ -334,7 +335,7 @@ impl Metrics {
     /// Sets how often another attempt was made behind one of this target so far, for one reason.
     pub fn retries(&self, provider: &str, model: &str, reason: &'static str, count: u64) {
         let labels = RetryLabels { provider: provider.to_owned(), model: model.to_owned(), reason };
-        self.routing.retries.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.routing.retries.get_or_create(&labels).inner().store(count, Ordering::Relaxed);
     }
 
     /// Counts a refusal by a limit.
@@ -375,7 +376,7 @@ impl Metrics {
 
     /// Sets the number of cache faults of one kind so far.
     pub fn cache_faults(&self, fault: &'static str, count: u64) {
-        self.faults.get_or_create(&FaultLabel { fault }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.faults.get_or_create(&FaultLabel { fault }).inner().store(count, Ordering::Relaxed);
     }
 
     /// Sets size and lag of the lineage log.
@@ -430,9 +431,10 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
-    #[test]
-    fn the_names_are_those_of_the_contract() {
+    /// Every metric, touched once.
+    fn touched() -> String {
         let metrics = Metrics::new();
         metrics.request("chat", 200, "MISS", Duration::from_millis(3));
         metrics.step(Step::Attest, Duration::from_micros(20));
@@ -445,6 +447,11 @@ mod tests {
         metrics.record("complete");
         metrics.tokens("input", 7);
         metrics.cache_entries("local", 2);
+        metrics.cache_faults("shared", 6);
+        metrics.dropped("labels", 8);
+        metrics.feedback("wrong");
+        metrics.trust("m", "alarm", 1);
+        metrics.label("right", "texts");
         metrics.spool(10, Duration::from_millis(1500));
         metrics.undeclared(3);
         metrics.regressed(4);
@@ -452,18 +459,29 @@ mod tests {
         metrics.checkpoint_fault("mismatch");
         metrics.anchor_age("store", Duration::from_secs(2));
         metrics.anchor_failed("store");
-        let text = metrics.encode();
+        metrics.panicked();
+        metrics.encode()
+    }
+
+    #[test]
+    fn each_metric_carries_what_it_was_told() {
+        let text = touched();
         for line in [
             "signet_requests_total{endpoint=\"chat\",status=\"200\",cache=\"MISS\"} 1",
             "signet_request_duration_seconds_count{endpoint=\"chat\",cache=\"MISS\"} 1",
             "signet_step_duration_seconds_count{step=\"attest\"} 1",
-            "signet_upstream_duration_seconds_count{provider=\"openai\"} 1",
-            "signet_upstream_ttft_seconds_count{provider=\"openai\"} 1",
+            "signet_upstream_duration_seconds_sum{provider=\"openai\"} 0.002",
+            "signet_upstream_ttft_seconds_sum{provider=\"openai\"} 0.001",
             "signet_upstream_circuit{provider=\"openai\",model=\"m\",state=\"half_open\"} 1",
             "signet_upstream_circuit{provider=\"openai\",model=\"m\",state=\"open\"} 0",
-            "signet_upstream_retries{provider=\"openai\",model=\"m\",reason=\"status_429\"} 5",
+            "signet_upstream_retries_total{provider=\"openai\",model=\"m\",reason=\"status_429\"} 5",
             "signet_cache_entries{layer=\"local\"} 2",
+            "signet_cache_faults_total{fault=\"shared\"} 6",
+            "signet_queue_dropped_total{queue=\"labels\"} 8",
             "signet_semantic_decisions_total{tier=\"vector\",verdict=\"hit\"} 1",
+            "signet_semantic_trust{route=\"m\",state=\"alarm\"} 1",
+            "signet_semantic_labels_total{verdict=\"right\",evidence=\"texts\"} 1",
+            "signet_feedback_total{verdict=\"wrong\"} 1",
             "signet_limited_total{dimension=\"ip\"} 1",
             "signet_lineage_records_total{outcome=\"complete\"} 1",
             "signet_spool_bytes 10",
@@ -475,9 +493,39 @@ mod tests {
             "signet_anchor_age_seconds{anchor=\"store\"} 2.0",
             "signet_anchor_failures_total{anchor=\"store\"} 1",
             "signet_tokens_total{kind=\"input\"} 7",
+            "signet_panics_total 1",
         ] {
             assert!(text.contains(line), "{line} is missing from:\n{text}");
         }
+    }
+
+    /// `name{label,label} kind` of each metric in an OpenMetrics text.
+    fn exposed(text: &str) -> BTreeSet<String> {
+        let mut kind = "";
+        let mut found = BTreeSet::new();
+        for line in text.lines() {
+            if let Some(told) = line.strip_prefix("# TYPE ") {
+                kind = told.rsplit(' ').next().unwrap_or_default();
+            } else if !line.starts_with('#') && !line.contains("_bucket") && !line.contains("_sum") {
+                let (sample, _) = line.rsplit_once(' ').expect("a sample has a value");
+                let (name, labels) = sample.split_once('{').unwrap_or((sample, ""));
+                let labels: Vec<_> = labels.split(',').filter_map(|label| Some(label.split_once('=')?.0)).collect();
+                let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+                found.insert(format!("{}{labels} {kind}", name.strip_suffix("_count").unwrap_or(name)));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_document_names_every_metric_with_its_labels_and_no_other() {
+        let rows = include_str!("../../../docs/metrics.md").lines().filter_map(|line| {
+            let (metric, rest) = line.strip_prefix("| `signet_")?.split_once("` | ")?;
+            Some(format!("signet_{metric} {}", rest.split_once(" |")?.0))
+        });
+        let (documented, exposed): (BTreeSet<_>, _) = (rows.collect(), exposed(&touched()));
+        let apart: Vec<_> = documented.symmetric_difference(&exposed).collect();
+        assert!(apart.is_empty() && !exposed.is_empty(), "in one of the two only: {apart:#?}");
     }
 
     #[test]

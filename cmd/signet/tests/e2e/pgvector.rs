@@ -98,7 +98,7 @@ fn while_the_index_is_away_every_search_is_a_miss_and_afterwards_it_serves_again
     }
     one.chat(&chat("What is the capital of Chile?"), &[]).is(200, "MISS");
     one.chat(&chat("What is the capital of Chile?"), &[]).is(200, "EXACT");
-    assert!(two.metric("signet_cache_faults{fault=\"index\"}") >= 20);
+    assert!(two.metric("signet_cache_faults_total{fault=\"index\"}") >= 20);
     postgres.up();
     found(&two, REPHRASED).is(200, "SEMANTIC");
 }

@@ -262,7 +262,10 @@ fn explain_tells_where_a_request_would_go_and_why_and_asks_nobody() {
     );
     assert_eq!((&b["circuit"], &b["failures"], &b["in_flight"]), (&"closed".into(), &0.into(), &0.into()));
     assert_eq!(gateway.metric(r#"signet_upstream_circuit{provider="a",model="a-0",state="open"}"#), 1);
-    assert_eq!(gateway.metric(r#"signet_upstream_retries{provider="a",model="a-0",reason="connect_refused"}"#), 5);
+    assert_eq!(
+        gateway.metric(r#"signet_upstream_retries_total{provider="a",model="a-0",reason="connect_refused"}"#),
+        5
+    );
     assert_eq!(explain(&gateway, &json!({"model": "other"})).status, 404);
     for nonsense in [
         json!({}),
