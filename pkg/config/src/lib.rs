@@ -29,7 +29,7 @@ pub use load::Overrides;
 pub use problem::{Problem, Problems};
 pub use settings::{
     Admin, AnchorPlace, Auth, AuthMode, Backend, Cache, Config, Encoder, Limits, Lineage, LineageMode, Model, OnFull,
-    Provider, Questions, Semantic, SemanticMode, Server, SlowCallers, Store, StoreLocation, Target, TlsFiles,
+    Provider, Questions, Semantic, SemanticMode, Server, SlowCallers, Store, StoreLocation, Target, TlsFiles, Way,
 };
 
 /// The complete configuration file with every setting commented out. With the settings' comment signs removed it means

@@ -10,7 +10,7 @@ use crate::settings::{
     Provider, Questions, Semantic, SemanticMode, Server, Store, StoreLocation,
 };
 use crate::tree::{Leaf, Node, Source};
-use crate::upstream::{check_key, models, providers};
+use crate::upstream::{check_key, models, providers, way};
 use crate::urls::{base_url, direct_url, redis, store_location};
 use signet_types::{ModelName, Secret};
 use std::net::SocketAddr;
@@ -379,8 +379,9 @@ fn endpoint(mut section: Section<'_>) -> Option<Encoder> {
     let api_key = section.secret("api_key", None);
     check_key(&section, api_key.as_ref());
     let timeout = Duration::from_millis(section.number("timeout_ms", 1_000, 1..=60_000));
+    let way = way(&mut section, base_url.as_ref());
     section.end();
-    Some(Encoder::Endpoint { base_url: base_url?, model: model?, api_key, timeout })
+    Some(Encoder::Endpoint { base_url: base_url?, model: model?, api_key, timeout, way })
 }
 
 fn limits(mut section: Section<'_>) -> Option<Limits> {
@@ -490,7 +491,8 @@ fn anchor(mut section: Section<'_>) -> Option<AnchorPlace> {
             if token.as_ref().is_some_and(|token| !token.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
                 section.fault("token", "holds a character that cannot stand in a header");
             }
-            url.map(|url| AnchorPlace::Http { url, token })
+            let way = way(&mut section, url.as_ref());
+            url.map(|url| AnchorPlace::Http { url, token, way })
         }
         (Some(_), true) | (None, false) => {
             section.take("url");

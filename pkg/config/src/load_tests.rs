@@ -139,7 +139,7 @@ fn an_anchor_in_the_data_folder_is_taken_with_a_warning_and_one_elsewhere_withou
         [("SIGNET_LINEAGE__ANCHOR__0__TOKEN_ENV", "TOKEN"), ("SIGNET_LINEAGE__ANCHOR__1__FILE", "/elsewhere/a")];
     let outside = good("", &[&pairs[..], &named].concat());
     assert!(outside.warnings.is_empty(), "{:?}", outside.warnings);
-    let [AnchorPlace::Http { url, token: Some(token) }, AnchorPlace::File(_)] = &outside.lineage.anchors[..] else {
+    let [AnchorPlace::Http { url, token: Some(token), .. }, AnchorPlace::File(_)] = &outside.lineage.anchors[..] else {
         panic!("{:?}", outside.lineage.anchors)
     };
     assert_eq!((url.path(), token.expose().as_str()), ("/put", "t"));
@@ -441,7 +441,7 @@ fn the_second_look_has_its_model_in_the_data_folder_and_a_deadline() {
 fn another_encoder_is_an_endpoint_with_its_own_similarity() {
     let text = "[semantic]\nsimilarity_min = 0.8\n[semantic.embedder]\nbase_url = 'http://e/v1'\nmodel = 'm'\ntimeout_ms = 7\napi_key_env = 'K'";
     let semantic = good(text, &[("K", "sk-e")]).semantic;
-    let Encoder::Endpoint { base_url, model, api_key, timeout } = semantic.encoder else { panic!("an endpoint") };
+    let Encoder::Endpoint { base_url, model, api_key, timeout, .. } = semantic.encoder else { panic!("an endpoint") };
     assert_eq!((base_url.as_str(), model.as_str(), timeout), ("http://e/v1", "m", Duration::from_millis(7)));
     assert_eq!(api_key.expect("set").expose(), "sk-e");
 }

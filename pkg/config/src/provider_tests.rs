@@ -136,10 +136,10 @@ fn the_way_to_a_provider_may_have_a_proxy_roots_and_a_certificate() {
     let folder = data.path().to_str().expect("text");
     let config = good(text, &[("SIGNET_DATA", folder), ("PROXY", "http://u:hunter2@proxy:3128")]);
     let provider = &config.providers[0];
-    assert_eq!(provider.ca_pem.as_deref(), Some("ca"));
+    assert_eq!(provider.way.ca_pem.as_deref(), Some("ca"));
     let (cert, key) = provider.client_auth.as_ref().expect("both");
     assert_eq!((cert.as_str(), key.expose().as_str()), ("cert", "key"));
-    assert_eq!(provider.proxy_url.as_ref().expect("set").expose(), "http://u:hunter2@proxy:3128");
+    assert_eq!(provider.way.proxy_url.as_ref().expect("set").expose(), "http://u:hunter2@proxy:3128");
     let shown = config.effective().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
     assert!(!shown.contains("hunter2") && !format!("{config:?}").contains("hunter2"), "{shown}");
     let only = "[[provider]]\nname = 'a'\nbase_url = 'https://a'\nclient_key_file = 'key'";
@@ -157,7 +157,7 @@ fn a_provider_may_be_exempt_from_its_proxy_by_name_and_by_network() {
         let text = format!(
             "[[provider]]\nname = 'a'\nbase_url = 'http://{host}/v1'\nproxy_url = 'http://p:1'\nno_proxy = {exempt}"
         );
-        good(&text, &[]).providers[0].proxy_url.is_some()
+        good(&text, &[]).providers[0].way.proxy_url.is_some()
     };
     for (host, exempt, expected) in [
         ("a.example", "['*']", false),
@@ -188,4 +188,28 @@ fn headers_for_a_provider_are_texts_or_name_their_secret() {
     assert_eq!(provider.forward_headers, ["x-team"]);
     let shown = config.effective().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
     assert!(shown.contains("provider.0.headers.X-Site=ours") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn an_embedder_and_an_anchor_are_reached_by_the_same_rules_as_a_provider() {
+    let folder = TempDir::new().expect("a folder");
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, "ca").expect("written");
+    let ways = |more: &str| {
+        use crate::settings::{AnchorPlace, Encoder};
+        let way = format!("ca_file = '{}'\nproxy_url = 'http://proxy:3128'\n{more}", ca.display());
+        let text = format!(
+            "[semantic]\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e.test'\nmodel = 'e'\n{way}\
+             [[lineage.anchor]]\nurl = 'https://a.test/x'\n{way}"
+        );
+        let config = good(&text, &[]);
+        let Encoder::Endpoint { way: embedder, .. } = config.semantic.encoder else { panic!("an endpoint") };
+        let [AnchorPlace::Http { way: anchor, .. }] = &config.lineage.anchors[..] else { panic!("an anchor") };
+        [embedder, anchor.clone()]
+    };
+    for way in ways("") {
+        let proxy = way.proxy_url.expect("a proxy");
+        assert_eq!((way.ca_pem.as_deref(), proxy.expose().as_str()), (Some("ca"), "http://proxy:3128"));
+    }
+    assert!(ways("no_proxy = ['.test']\n").iter().all(|way| way.proxy_url.is_none()));
 }

@@ -272,6 +272,8 @@ pub enum Encoder {
         api_key: Option<Secret<String>>,
         /// How long an embedding may take before the lookup is a miss.
         timeout: Duration,
+        /// The way there.
+        way: Way,
     },
 }
 
@@ -331,6 +333,15 @@ pub struct Lineage {
     pub capture_days: u64,
 }
 
+/// How an endpoint is reached.
+#[derive(Debug, Clone, Default)]
+pub struct Way {
+    /// Roots trusted beside the system's, PEM.
+    pub ca_pem: Option<String>,
+    /// The `http` URL of the proxy on the way there, which may hold credentials.
+    pub proxy_url: Option<Secret<String>>,
+}
+
 /// `[[lineage.anchor]]`
 #[derive(Debug, Clone)]
 pub enum AnchorPlace {
@@ -342,6 +353,8 @@ pub enum AnchorPlace {
         url: Url,
         /// Its bearer token.
         token: Option<Secret<String>>,
+        /// The way there.
+        way: Way,
     },
 }
 
@@ -384,12 +397,10 @@ pub struct Provider {
     pub base_url: Url,
     /// The credential that replaces the caller's. None: the caller's own is passed on.
     pub api_key: Option<Secret<String>>,
-    /// Roots trusted beside the system's, PEM.
-    pub ca_pem: Option<String>,
+    /// The way there.
+    pub way: Way,
     /// The certificate chain to show and its key, PEM.
     pub client_auth: Option<(String, Secret<String>)>,
-    /// The `http` URL of the proxy on the way there, which may hold credentials.
-    pub proxy_url: Option<Secret<String>>,
     /// How long a connection takes new requests.
     pub connection_age_max: Duration,
     /// How long a connection rests before it is closed.

@@ -2,7 +2,7 @@
 
 use crate::load::{DAY_MS, FALSE_SHARES, SEMANTIC_MODES};
 use crate::section::Section;
-use crate::settings::{Lineage, Model, Provider, Semantic, SemanticMode, Target};
+use crate::settings::{Lineage, Model, Provider, Semantic, SemanticMode, Target, Way};
 use crate::tree::{Leaf, Source};
 use crate::urls::{base_url, proxy_url};
 use ipnet::IpNet;
@@ -85,9 +85,8 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
     let inject_usage = section.flag("inject_usage", true);
     let connection_age_max = Duration::from_secs(section.number("connection_age_max_s", 600, 1..=86_400));
     let pool_idle = timeout(&mut section, "pool_idle_ms", 50_000);
-    let ca_pem = pem_file(&mut section, "ca_file").map(|pem| pem.expose().clone());
     let client_auth = client_auth(&mut section);
-    let proxy_url = proxy(&mut section, base_url.as_ref());
+    let way = way(&mut section, base_url.as_ref());
     section.end();
     Some(Provider {
         name: name?,
@@ -97,9 +96,8 @@ fn provider(mut section: Section<'_>, names: &mut BTreeSet<ProviderName>) -> Opt
         headers,
         base_url: base_url?,
         api_key,
-        ca_pem,
         client_auth,
-        proxy_url,
+        way,
         connection_age_max,
         pool_idle,
         connect_timeout,
@@ -182,6 +180,12 @@ fn client_auth(section: &mut Section<'_>) -> Option<(String, Secret<String>)> {
         section.fault("client_cert_file", "goes together with client_key_file");
     }
     Some((cert?.expose().clone(), key?))
+}
+
+/// `ca_file`, `proxy_url` and `no_proxy`.
+pub(crate) fn way(section: &mut Section<'_>, base_url: Option<&Url>) -> Way {
+    let ca_pem = pem_file(section, "ca_file").map(|pem| pem.expose().clone());
+    Way { ca_pem, proxy_url: proxy(section, base_url) }
 }
 
 /// The proxy, unless `no_proxy` exempts the provider's host from it.

@@ -34,6 +34,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
+/// The last status that has a class; what is over it is none (RFC 9110 §15).
+const STATUS_MAX: u16 = 599;
 const USER_AGENT: &str = concat!("signet/", env!("CARGO_PKG_VERSION"));
 
 /// How to reach a provider.
@@ -254,6 +256,9 @@ impl HttpProvider {
                 (head, UpstreamBody::h2(incoming, lease, limits))
             }
         };
+        if head.status.as_u16() > STATUS_MAX {
+            return Err(UpstreamError::Protocol(format!("status {}", head.status.as_u16()).into()));
+        }
         let body = body.decoded(Decoder::of(&head.headers)?);
         let headers = filter_response_headers(&head.headers, self.kind.request_id_header());
         Ok(Reply { status: head.status, headers, body, timings, reused: opened.reused, version: head.version })

@@ -10,7 +10,7 @@ use signet_cache::{
 };
 use signet_config::{
     AuthMode as ConfiguredAuth, Backend, Config, Encoder, LineageMode, OnFull, Questions, SemanticMode, SlowCallers,
-    StoreLocation,
+    StoreLocation, Way,
 };
 use signet_http::{LoadLimits, Patience};
 use signet_limits::{IpLimiter, Quota};
@@ -155,12 +155,11 @@ fn shape(built: &mut ProviderConfig, provider: &signet_config::Provider) -> Resu
     built.kind = provider.kind.clone();
     built.apis.clone_from(&provider.apis);
     built.forward_headers = provider.forward_headers.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-    built.extra_ca_pem = provider.ca_pem.as_ref().map(|pem| pem.clone().into_bytes());
+    go(built, &provider.way)?;
     built.client_auth = provider.client_auth.as_ref().map(|(cert, key)| ClientAuth {
         cert_pem: cert.clone().into_bytes(),
         key_pem: Secret::new(key.expose().clone().into_bytes()),
     });
-    built.proxy = provider.proxy_url.as_ref().map(Proxy::new).transpose()?;
     built.connection_age_max = provider.connection_age_max;
     built.pool_idle_timeout = provider.pool_idle;
     for (name, value) in &provider.headers {
@@ -168,6 +167,13 @@ fn shape(built: &mut ProviderConfig, provider: &signet_config::Provider) -> Resu
         value.set_sensitive(true);
         built.headers.insert(name.parse::<HeaderName>()?, value);
     }
+    Ok(())
+}
+
+/// The way to an endpoint.
+pub(crate) fn go(built: &mut ProviderConfig, way: &Way) -> Result<()> {
+    built.extra_ca_pem = way.ca_pem.as_ref().map(|pem| pem.clone().into_bytes());
+    built.proxy = way.proxy_url.as_ref().map(Proxy::new).transpose()?;
     Ok(())
 }
 
@@ -285,10 +291,11 @@ pub(crate) const fn semantic_settings(config: &Config) -> SemanticConfig {
 pub(crate) fn embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     match &config.semantic.encoder {
         Encoder::Embedded | Encoder::MiniLm => Ok(Arc::new(StaticEncoder::embedded())),
-        Encoder::Endpoint { base_url, model, api_key, timeout } => {
+        Encoder::Endpoint { base_url, model, api_key, timeout, way } => {
             let name = "semantic-embedder".parse().expect("a good name");
             let mut built = ProviderConfig::new(name, base_url.clone());
             built.api_key.clone_from(api_key);
+            go(&mut built, way).context("semantic.embedder")?;
             let provider = HttpProvider::new(built).context("semantic.embedder")?;
             Ok(Arc::new(RemoteEmbedder::new(Arc::new(provider), model.clone(), *timeout)))
         }

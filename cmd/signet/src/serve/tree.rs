@@ -1,7 +1,7 @@
 //! What is published of the log's tree: the thread that signs checkpoints, the tasks that take them to anchors, and the view
 //! that the listeners show.
 
-use super::build::Common;
+use super::build::{self, Common};
 use super::keys::KeyFile;
 use anyhow::{Context, Result, bail};
 use http::uri::PathAndQuery;
@@ -179,15 +179,16 @@ fn anchors(config: &Config) -> Result<Vec<Box<dyn Anchor>>> {
 }
 
 fn anchor(place: &AnchorPlace) -> Result<Box<dyn Anchor>> {
-    let (url, token) = match place {
+    let (url, token, way) = match place {
         AnchorPlace::File(path) => return Ok(Box::new(FileAnchor::new(path))),
-        AnchorPlace::Http { url, token } => (url, token),
+        AnchorPlace::Http { url, token, way } => (url, token, way),
     };
     let mut server = url.clone();
     server.set_path("/");
     let name = url.as_str().parse().context("lineage.anchor.url")?;
     let mut built = ProviderConfig::new(name, server);
     built.api_key.clone_from(token);
+    build::go(&mut built, way).context("lineage.anchor")?;
     built.timeouts = Timeouts { connect: ANCHOR_TRY, first_byte: ANCHOR_TRY, idle: ANCHOR_TRY, total: ANCHOR_TRY };
     let path: PathAndQuery = url.path().parse().context("lineage.anchor.url")?;
     Ok(Box::new(HttpAnchor::new(Arc::new(HttpProvider::new(built).context("lineage.anchor.url")?), path)))

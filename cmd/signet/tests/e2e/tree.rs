@@ -280,6 +280,20 @@ fn an_endpoint_that_fails_or_does_not_answer_gets_the_note_again_and_no_request_
 }
 
 #[test]
+fn an_anchor_behind_a_proxy_is_reached_through_it() {
+    let mock = mock();
+    let (proxy, kept) = endpoint();
+    let proxy = proxy.trim_end_matches("/anchors/signet");
+    let setup =
+        Setup::on(&mock).set("lineage.anchor.0.url", "http://anchors.test/signet").set("lineage.anchor_every_s", "1");
+    let gateway = setup.set("lineage.anchor.0.proxy_url", proxy).start();
+    assert!(asked(&gateway, "a proxy", 2).iter().all(|answer| answer.status == 200));
+    let (head, note) = eventually("a note", || kept.lock().expect("no panic under it").first().cloned());
+    assert!(head.starts_with("POST http://anchors.test/signet HTTP/1.1\r\n"), "{head}");
+    verify::checkpoint(&note, &[vkey(&gateway)]).expect("a signed note");
+}
+
+#[test]
 fn a_folder_restored_from_before_its_last_checkpoint_is_set_aside_even_with_an_empty_database() {
     let mock = mock();
     let folder = TempDir::new().expect("a folder");

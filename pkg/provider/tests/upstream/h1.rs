@@ -306,6 +306,23 @@ async fn a_broken_chunk_is_a_fault_of_the_protocol() {
 }
 
 #[tokio::test]
+async fn a_status_outside_the_five_classes_is_a_fault_of_the_protocol() {
+    for status in [600, 999] {
+        let peer = Peer::plain().await;
+        let client = peer.client();
+        let answer = format!("HTTP/1.1 {status} Strange\r\ncontent-length: 2\r\n\r\n{{}}");
+        let serve = async {
+            let mut wire = peer.accept().await;
+            wire.request().await;
+            wire.send(answer).await;
+        };
+        let (reply, ()) = within(async { join!(client.send(call("{}")), serve) }).await;
+        let error = reply.expect_err("no answer");
+        assert!(matches!(error, UpstreamError::Protocol(_)) && !error.is_unbilled(), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_without_a_length_ends_with_the_connection() {
     let (bytes, error) = cut("HTTP/1.1 200 OK\r\n\r\nall of it").await;
     assert_eq!(bytes, "all of it");
