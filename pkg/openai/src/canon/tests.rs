@@ -58,7 +58,10 @@ proptest! {
     fn a_number_is_itself_however_it_is_written(mantissa in -9999_i64..9999, shift in 0_usize..6, exponent in -30_i64..30) {
         let plain = of(&format!("{mantissa}e{exponent}"));
         let zeros = "0".repeat(shift);
-        prop_assert_eq!(of(&format!("{mantissa}{zeros}E{}", exponent - i64::try_from(shift).expect("small"))), plain);
+        if mantissa != 0 {
+            // JSON has no number with leading zeros (RFC 8259, section 6); the forms of zero have a test of their own.
+            prop_assert_eq!(of(&format!("{mantissa}{zeros}E{}", exponent - i64::try_from(shift).expect("small"))), plain);
+        }
         prop_assert_eq!(of(&format!("{mantissa}.{zeros}0e{exponent}")), plain);
         prop_assert_ne!(of(&format!("{}e{exponent}", mantissa + 1)), plain);
     }
