@@ -103,10 +103,6 @@ pub(crate) struct Flags {
     /// Count a silence inside a body that is longer than this as a stall.
     #[arg(long, value_name = "MS", default_value_t = 250)]
     stall_ms: u64,
-    /// The gateway's process: see how much more memory it holds while as many streams as connections are open. Each process
-    /// keeps what it once had, so start the gateway anew for each figure.
-    #[arg(long, value_name = "PID", requires = "gateway")]
-    rss_pid: Option<u32>,
     /// The gateway's process: see how long it computes for an answer, beside the relay of our own.
     #[arg(long, value_name = "PID", requires = "gateway")]
     pid: Option<u32>,
@@ -276,7 +272,6 @@ struct Lane {
     clients: Vec<Client>,
     total: Tally,
     rounds: Vec<Round>,
-    rss_per_stream: Option<f64>,
 }
 
 impl Lane {
@@ -291,7 +286,7 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
         lanes.push(open(flags, side, mode, concurrency, batch).await?);
     }
     let per_round = flags.requests(concurrency).div_ceil(flags.rounds);
-    let mut first = unmeasured(flags, concurrency);
+    let mut first = flags.warmup(concurrency);
     for round in 0..flags.rounds {
         eprintln!("{mode:?} c={concurrency} round {}/{}", round + 1, flags.rounds);
         for lane in &mut lanes {
@@ -321,7 +316,6 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
         rps_target: flags.rps,
         requests: per_round * flags.rounds,
         rounds: flags.rounds,
-        rss_per_stream: find("gateway").and_then(|lane| lane.rss_per_stream),
         deltas: Deltas::of(&compared),
         sides: sides
             .iter()
@@ -331,42 +325,22 @@ async fn measure(flags: &Flags, sides: &[Side], mode: Mode, concurrency: usize, 
     })
 }
 
-/// Questions that are asked before the first round: one a connection for the memory, then the warm-up.
-fn unmeasured(flags: &Flags, concurrency: usize) -> u64 {
-    concurrency as u64 + flags.warmup(concurrency)
-}
-
 async fn open(flags: &Flags, side: &Side, mode: Mode, concurrency: usize, batch: u64) -> anyhow::Result<Lane> {
     let plan = Arc::new(plan(flags, side, mode, batch));
-    let watched = flags.rss_pid.filter(|_| side.name == "gateway");
-    let before = watched.map(rss::anonymous).transpose()?;
-    let mut clients = Client::several(&plan.target, concurrency)
+    let clients = Client::several(&plan.target, concurrency)
         .await
         .with_context(|| format!("cannot reach the {} side at {}", side.name, side.target.origin()))?;
-    let mut rss_per_stream = None;
-    if let (Some(pid), Some(before)) = (watched, before) {
-        let watch = rss::Watch::start(pid);
-        clients = unmeasured_run(side, &plan, clients, 0, concurrency as u64).await?;
-        rss_per_stream = Some((watch.end() as f64 - before as f64) / concurrency as f64);
-    }
     let count = plan.repeat.unwrap_or(0).max(flags.warmup(concurrency));
-    let first = if plan.repeat.is_some() { 0 } else { concurrency as u64 };
-    let mut clients = unmeasured_run(side, &plan, clients, first, count).await?;
+    let mut clients = warmed(side, &plan, clients, count).await?;
     if side.name != "direct" && plan.steers_mock {
         probe(flags, side, &mut clients[0]).await?;
     }
-    Ok(Lane { name: side.name, pid: side.pid, plan, clients, total: Tally::new(), rounds: Vec::new(), rss_per_stream })
+    Ok(Lane { name: side.name, pid: side.pid, plan, clients, total: Tally::new(), rounds: Vec::new() })
 }
 
 /// Those of a hit run fill the cache and may well be misses. Faults show here before the run.
-async fn unmeasured_run(
-    side: &Side,
-    plan: &Arc<Plan>,
-    clients: Vec<Client>,
-    first: u64,
-    count: u64,
-) -> anyhow::Result<Vec<Client>> {
-    let (tally, _, clients) = segment::run(plan, clients, Stretch { first, count, rate: None }).await;
+async fn warmed(side: &Side, plan: &Arc<Plan>, clients: Vec<Client>, count: u64) -> anyhow::Result<Vec<Client>> {
+    let (tally, _, clients) = segment::run(plan, clients, Stretch { first: 0, count, rate: None }).await;
     let summary = tally.summary(Duration::MAX);
     let is_fatal = |code: &str| !code.starts_with("X-Cache ");
     if let Some((code, count)) = summary.errors.iter().find(|(code, _)| is_fatal(code)) {

@@ -76,8 +76,6 @@ pub(crate) struct Run {
     pub(crate) rps_target: Option<f64>,
     pub(crate) requests: u64,
     pub(crate) rounds: u64,
-    /// What the watched process held more, at most, while this many streams were open, for each.
-    pub(crate) rss_per_stream: Option<f64>,
     pub(crate) deltas: Deltas,
     pub(crate) sides: BTreeMap<&'static str, Summary>,
 }
@@ -193,13 +191,6 @@ pub(crate) fn print(run: &Run) -> io::Result<()> {
     ];
     let known: Vec<_> = values.iter().filter_map(|(name, value)| value.map(|v| format!("{name}{v:.2}"))).collect();
     writeln!(out, "medians over rounds: {}", known.join(", "))?;
-    if let Some(bytes) = run.rss_per_stream {
-        writeln!(
-            out,
-            "memory of the watched process: {bytes:.0} bytes more for each of {} open streams",
-            run.concurrency
-        )?;
-    }
     out.flush()
 }
 

@@ -1,13 +1,8 @@
-//! How much memory of its own a process holds, the most it held while something ran, and how long it has computed.
+//! How much memory of its own a process holds, and how long it has computed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context as _;
-
-const STEP: Duration = Duration::from_millis(20);
 
 /// Anonymous resident bytes: files that are mapped (a log, a table) are not the streams' memory.
 pub(crate) fn anonymous(pid: u32) -> anyhow::Result<u64> {
@@ -32,34 +27,6 @@ pub(crate) fn computed(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(times.filter_map(nanos).sum()))
 }
 
-/// Looks from a thread of its own until it is asked for what it saw.
-pub(crate) struct Watch {
-    most: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Watch {
-    pub(crate) fn start(pid: u32) -> Self {
-        let (most, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (seen, ended) = (Arc::clone(&most), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                seen.fetch_max(anonymous(pid).unwrap_or(0), Ordering::Relaxed); // a process that ended holds nothing
-                std::thread::sleep(STEP);
-            }
-        });
-        Self { most, stop, thread }
-    }
-
-    /// The most that was held.
-    pub(crate) fn end(self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().ok(); // it only adds up
-        self.most.load(Ordering::Relaxed)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +39,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_process_holds_is_seen() {
+        let own = std::process::id();
+        let before = anonymous(own).expect("this process is alive");
+        let held = std::hint::black_box(vec![1_u8; 32 << 20]);
+        assert!(anonymous(own).expect("this process is alive") >= before + (24 << 20));
+        drop(held);
+        assert!(anonymous(u32::MAX).is_err());
+    }
+
+    #[test]
     fn the_time_that_a_process_computes_is_counted() {
         let own = std::process::id();
         let before = computed(own).expect("this process is alive");
@@ -80,23 +57,5 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(computed(u32::MAX).is_err());
-    }
-
-    #[test]
-    fn a_watch_sees_what_this_process_holds() {
-        let own = std::process::id();
-        let watch = Watch::start(own);
-        let before = anonymous(own).expect("this process is alive");
-        let held = vec![1u8; 32 << 20];
-        while anonymous(own).expect("this process is alive") < before + (24 << 20) {
-            std::thread::yield_now();
-        }
-        let now = anonymous(own).expect("this process is alive");
-        while watch.most.load(Ordering::Relaxed) < now {
-            std::thread::yield_now();
-        }
-        assert!(watch.end() >= before + (24 << 20));
-        drop(held);
-        assert!(anonymous(u32::MAX).is_err());
     }
 }
