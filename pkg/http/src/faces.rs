@@ -1,8 +1,10 @@
 //! How faults look to callers: the only place where a failure gets a status. Internal text never reaches a caller.
 
+mod sentence;
+mod upstream;
+
 use signet_dialect::{Api, Failure};
-use signet_pipeline::{Face, Faces, Fault, is_timeout};
-use signet_provider::{ConnectCause, UpstreamError};
+use signet_pipeline::{Face, Faces, Fault};
 use std::time::Duration;
 
 /// Errors in the words of the API that was asked.
@@ -58,117 +60,54 @@ const REQUEST: &str = "invalid_request_error";
 const SERVER: &str = "server_error";
 const UPSTREAM: &str = "upstream_error";
 
+/// When to try again what may be good at any moment.
+const SECOND: Duration = Duration::from_secs(1);
+
 /// No `_` arm: a new fault must be decided here.
 fn look(fault: &Fault) -> Look<'_> {
     match fault {
-        Fault::Invalid { message, param, code } => Look {
-            status: 400,
-            kind: REQUEST,
-            code: *code,
-            param: param.as_deref(),
-            message: message.clone(),
-            should_retry: Some(false),
-            retry_after: None,
-        },
+        Fault::Invalid { message, param, code } => {
+            Look { code: *code, param: param.as_deref(), ..Look::new(400, REQUEST, "", message.as_str()).hopeless() }
+        }
         Fault::TooLarge { limit } => {
-            let message = format!("The request body is larger than the limit of {limit} bytes.");
-            Look::new(413, REQUEST, "request_too_large", message).hopeless()
+            Look::new(413, REQUEST, "request_too_large", sentence::too_large(*limit)).hopeless()
         }
-        Fault::ClientGone => Look::new(499, REQUEST, "client_closed_request", "The client closed the request."),
+        Fault::ClientGone => Look::new(499, REQUEST, "client_closed_request", sentence::CLIENT_GONE),
         Fault::RequestTimeout { waited } => {
-            let message = format!("The rest of the request body did not come within {} s.", waited.as_secs());
-            Look::new(408, REQUEST, "request_timeout", message)
+            Look::new(408, REQUEST, "request_timeout", sentence::request_timeout(*waited))
         }
-        Fault::Overloaded => Look::new(503, SERVER, "overloaded", "The gateway has as many connections as it may.")
-            .later(Duration::from_secs(1)),
-        Fault::Overload { retry_after } => {
-            let message = "The gateway has more work than it can do in time. Try again after the time in Retry-After.";
-            Look::new(503, SERVER, "overloaded", message).later(*retry_after)
-        }
+        Fault::Overloaded => Look::new(503, SERVER, "overloaded", sentence::CONNECTIONS).later(SECOND),
+        Fault::Overload { retry_after } => Look::new(503, SERVER, "overloaded", sentence::WORK).later(*retry_after),
         Fault::RateLimited { retry_after } => {
-            let message = "Too many requests from this address. Try again after the time in Retry-After.";
-            Look::new(429, "rate_limit_error", "rate_limit_exceeded", message).later(*retry_after)
+            Look::new(429, "rate_limit_error", "rate_limit_exceeded", sentence::RATE).later(*retry_after)
         }
-        Fault::Unauthenticated => {
-            let message = "No API key was sent. Send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`.";
-            Look::new(401, REQUEST, "invalid_api_key", message).hopeless()
-        }
+        Fault::Unauthenticated => Look::new(401, REQUEST, "invalid_api_key", sentence::NO_KEY).hopeless(),
         Fault::UnknownModel { model } => {
-            let message = format!("The model `{}` does not exist here.", shortened(model));
-            Look { param: Some("model"), ..Look::new(404, REQUEST, "model_not_found", message).hopeless() }
+            let look = Look::new(404, REQUEST, "model_not_found", sentence::no_model(model));
+            Look { param: Some("model"), ..look.hopeless() }
         }
-        Fault::UnknownRecord => {
-            Look::new(404, REQUEST, "lineage_not_found", "There is no such lineage record.").hopeless()
-        }
-        Fault::UnknownUrl => {
-            Look::new(404, REQUEST, "unknown_url", "This URL does not exist in this version.").hopeless()
-        }
-        Fault::WrongMethod => {
-            Look::new(405, REQUEST, "method_not_allowed", "This URL does not take this method.").hopeless()
-        }
-        Fault::NotCached => Look::new(504, REQUEST, "not_cached", "The answer is not in the cache.").hopeless(),
-        Fault::Upstream { provider, error } => upstream(provider.as_str(), error),
+        Fault::UnknownRecord => Look::new(404, REQUEST, "lineage_not_found", sentence::NO_RECORD).hopeless(),
+        Fault::UnknownUrl => Look::new(404, REQUEST, "unknown_url", sentence::NO_URL).hopeless(),
+        Fault::WrongMethod => Look::new(405, REQUEST, "method_not_allowed", sentence::METHOD).hopeless(),
+        Fault::NotCached => Look::new(504, REQUEST, "not_cached", sentence::NOT_CACHED).hopeless(),
+        Fault::Upstream { provider, error } => upstream::look(provider.as_str(), error),
         Fault::ProviderRefused { provider } => {
-            let message = format!("The provider {provider} refused the gateway's credentials.");
-            Look::new(502, UPSTREAM, "provider_credentials", message).hopeless()
+            Look::new(502, UPSTREAM, "provider_credentials", sentence::refused(provider.as_str())).hopeless()
         }
         Fault::Untranslatable { provider, source } => {
-            let message = format!("The answer of the provider {provider} cannot be said in this API: {}.", source.0);
-            Look::new(502, UPSTREAM, "upstream_untranslatable", message).hopeless()
+            let said = sentence::untranslatable(provider.as_str(), &source.0);
+            Look::new(502, UPSTREAM, "upstream_untranslatable", said).hopeless()
         }
-        Fault::LineageUnavailable => {
-            let message = "No lineage record can be written at the moment, so no answer may be given.";
-            Look::new(503, SERVER, "lineage_unavailable", message).later(Duration::from_secs(1))
-        }
-        Fault::NotReady(why) => Look::new(503, SERVER, "not_ready", format!("The gateway is not ready: {why}."))
-            .later(Duration::from_secs(1)),
-        Fault::Internal(_) => Look::new(500, SERVER, "internal_error", "The gateway failed to answer this request."),
+        Fault::LineageUnavailable => Look::new(503, SERVER, "lineage_unavailable", sentence::NO_LINEAGE).later(SECOND),
+        Fault::NotReady(why) => Look::new(503, SERVER, "not_ready", sentence::not_ready(why)).later(SECOND),
+        Fault::Internal(_) => Look::new(500, SERVER, "internal_error", sentence::INTERNAL),
     }
-}
-
-/// A failed provider. Trying again helps only where nothing can have been billed.
-fn upstream<'a>(provider: &str, error: &UpstreamError) -> Look<'a> {
-    let status = match error {
-        UpstreamError::NoCredentials => 403,
-        UpstreamError::NotSpoken { .. } => 400,
-        error if is_timeout(error) => 504,
-        _ => 502,
-    };
-    let what = match error {
-        UpstreamError::Connect { cause: ConnectCause::Dns, .. } => "its name cannot be resolved",
-        UpstreamError::Connect { cause: ConnectCause::Tls, .. } => "the TLS handshake failed",
-        UpstreamError::Connect { cause: ConnectCause::Proxy, .. } => "the proxy before it opened no tunnel",
-        UpstreamError::Connect { cause: ConnectCause::Timeout, .. } => "no connection within the time allowed",
-        UpstreamError::Connect { .. } => "it cannot be reached",
-        UpstreamError::FirstByteTimeout { .. } => "it did not answer within the time allowed",
-        UpstreamError::IdleTimeout { .. } => "it stopped in the middle of its answer",
-        UpstreamError::DeadlineExceeded { .. } => "its answer did not end within the time allowed",
-        UpstreamError::Closed { .. } => "it closed the connection",
-        UpstreamError::Protocol(_) => "it sent something that is not HTTP",
-        UpstreamError::TooLarge { .. } => "its answer is larger than the limit",
-        UpstreamError::UnsupportedEncoding { .. } => "it sent an encoding that was not accepted",
-        UpstreamError::Undecodable(_) => "its answer cannot be decoded",
-        UpstreamError::NotSpoken { .. } => "it was not asked",
-        UpstreamError::NoCredentials => "the caller's credentials are not for it",
-    };
-    let said = match error {
-        UpstreamError::NotSpoken { .. } => {
-            format!("The provider {provider} does not have this API, nor one that can stand for it.")
-        }
-        _ => format!("The provider {provider} failed: {what}."),
-    };
-    let look = Look::new(status, UPSTREAM, error.class(), said);
-    Look { should_retry: Some(error.is_unbilled() && status >= 500), ..look }
-}
-
-fn shortened(name: &str) -> String {
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    name.chars().take(128).map(clean).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use signet_provider::UpstreamError;
 
     fn face(fault: &Fault) -> Face {
         ErrorFaces.face(fault, Api::Chat, "req")
@@ -205,5 +144,7 @@ mod tests {
         let provider = "openai".parse().expect("a name");
         let face = face(&Fault::Upstream { provider, error: std::sync::Arc::new(error) });
         assert_eq!((face.status, face.should_retry), (504, Some(false)));
+        let said = b"The provider openai failed: it did not answer within 1000 ms.";
+        assert!(face.body.windows(said.len()).any(|part| part == said));
     }
 }
