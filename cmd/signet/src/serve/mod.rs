@@ -9,11 +9,13 @@ pub(crate) mod keys;
 mod lanes;
 mod listen;
 mod log;
+mod process;
 mod reload;
 pub(crate) mod rest;
 mod ring;
 mod run;
 mod tree;
+mod work;
 
 use crate::commands::out::complain;
 use crate::exit;
