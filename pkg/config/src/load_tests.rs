@@ -226,78 +226,74 @@ fn what_comes_with_a_later_version_is_refused_and_said_to_be_later() {
     }
 }
 
+/// Texts, and how the fault begins that each of them is.
+const CONTRADICTIONS: &[(&str, &str)] = &[
+    ("[cache]\nttl_s = 604801", "cache.ttl_s: is over ttl_max_s"),
+    ("[cache]\nl1_max_bytes = 5", "cache.max_entry_bytes: is over l1_max_bytes"),
+    ("[limits]\nip_burst = 0", "limits.ip_burst: must be at least 1"),
+    ("[admin]\nlisten = '127.0.0.1:8080'", "admin.listen: is the address of server.listen too"),
+    ("[[provider]]\nname = 'a'\nbase_url = 'http://a'\ntotal_timeout_ms = 9", "provider.0.total_timeout_ms: is under"),
+    (
+        "[semantic]\nmode = 'shadow'\n[[model]]\nname = 'm'\nsemantic_mode = 'on'\ntargets = [{ provider = 'openai', model = 'n' }]",
+        "model.0.semantic_mode: is less strict than semantic.mode",
+    ),
+    (
+        "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
+        "model.0.similarity_min: is under semantic.similarity_min",
+    ),
+    (
+        "[semantic]\nbackend = 'pgvector'\nencoder = 'minilm'\n[store]\nurl = 'postgres://h/d'",
+        "semantic.encoder: is \"minilm\", which looks only at what this process holds",
+    ),
+    ("[semantic]\nbackend = 'pgvector'", "semantic.backend: is \"pgvector\", which needs store.url"),
+    (
+        "[semantic]\nbackend = 'pgvector'\n[store]\nurl = 'postgres://h/d'\n[cache]\npersist = false",
+        "semantic.backend: is \"pgvector\", which needs cache.persist",
+    ),
+    (
+        "[[model]]\nname = 'm'\nmax_false_share = 0.02\ntargets = [{ provider = 'openai', model = 'n' }]",
+        "model.0.max_false_share: is over semantic.max_false_share",
+    ),
+    ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
+    (
+        "[semantic]\nencoder = 'embedded'\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'",
+        "semantic.encoder: cannot be set together",
+    ),
+    ("[semantic]\nsimilarity_lowest = 0.98", "semantic.similarity_lowest: is over similarity_min"),
+    ("[semantic]\nmax_false_share = 0.0001", "semantic.max_false_share: is not a number from 0.0005 to 1"),
+    ("[server]\ntls_cert_file = 'a.pem'", "server.tls_key_file: has to name the key of tls_cert_file"),
+    ("[server]\ntls_key_file = 'a.pem'", "server.tls_cert_file: has to name the certificate of tls_key_file"),
+    ("[server]\nhead_timeout_ms = 0", "server.head_timeout_ms: is not a whole number from 1 to 86400000"),
+    ("[server]\nbody_rate_min = -1", "server.body_rate_min: is not a whole number from 0 to 1073741824"),
+    ("[semantic]\nquestion_log = 'yes'", "semantic.question_log: is not one of: off, on"),
+    ("[semantic]\nquestion_log_max_bytes = 0", "semantic.question_log_max_bytes: is not a whole number from 1048576"),
+    ("[semantic]\nsample_share = 2", "semantic.sample_share: is not a number from 0 to 1"),
+    ("[semantic]\njudge = 'm'\nsample_share = 0.0", "semantic.judge: is never asked"),
+    (
+        "[semantic]\njudge = 'n'\n[[model]]\nname = 'm'\ntargets = [{ provider = 'openai', model = 'm' }]",
+        "semantic.judge: is not the name of a configured model",
+    ),
+    ("[[model]]\nname = 'm'\ntargets = []", "model.0.targets: must name"),
+    (
+        "[[model]]\nname = 'm'\ncapture = 'sealed'\ntargets = [{ provider = 'openai', model = 'n' }]",
+        "model.0.capture: is \"sealed\", which needs lineage.break_glass_key_file",
+    ),
+    ("[lineage]\norigin = 'a b'", "lineage.origin: is not a name"),
+    ("[lineage]\norigin = 'a;b'", "lineage.origin: is not a name"),
+    ("[lineage]\nkey_file = 'a'\ncheckpoint_key_file = 'a'", "lineage.checkpoint_key_file: is the key that signs"),
+    ("[lineage]\nkeyring_file = 'a'", "lineage.root_file: has to name"),
+    ("[lineage]\nroot_threshold = 2", "lineage.root_file: has to name"),
+    ("[[lineage.anchor]]\nfile = 'a'\nurl = 'http://a'", "lineage.anchor.0.file: an anchor is either"),
+    ("[[lineage.anchor]]\n", "lineage.anchor.0.file: an anchor is either"),
+    ("[[lineage.anchor]]\nurl = 'ftp://a'", "lineage.anchor.0.url: is not an http"),
+    ("[[lineage.anchor]]\nfile = '/a'\ntoken_env = 'X'", "lineage.anchor.0.token_env: is not a setting"),
+    ("[admin]\ntoken_env = 'A'\ntoken_file = 'b'", "admin.token_env: cannot be set together"),
+    ("[store]\nurl_env = 'A'\nurl = 'sqlite://x.db'", "store.url: cannot be set together"),
+];
+
 #[test]
 fn values_that_contradict_each_other_are_faults() {
-    let contradictions = [
-        ("[cache]\nttl_s = 604801", "cache.ttl_s: is over ttl_max_s"),
-        ("[cache]\nl1_max_bytes = 5", "cache.max_entry_bytes: is over l1_max_bytes"),
-        ("[limits]\nip_burst = 0", "limits.ip_burst: must be at least 1"),
-        ("[admin]\nlisten = '127.0.0.1:8080'", "admin.listen: is the address of server.listen too"),
-        (
-            "[[provider]]\nname = 'a'\nbase_url = 'http://a'\ntotal_timeout_ms = 9",
-            "provider.0.total_timeout_ms: is under",
-        ),
-        (
-            "[semantic]\nmode = 'shadow'\n[[model]]\nname = 'm'\nsemantic_mode = 'on'\ntargets = [{ provider = 'openai', model = 'n' }]",
-            "model.0.semantic_mode: is less strict than semantic.mode",
-        ),
-        (
-            "[[model]]\nname = 'm'\nsimilarity_min = 0.9\ntargets = [{ provider = 'openai', model = 'n' }]",
-            "model.0.similarity_min: is under semantic.similarity_min",
-        ),
-        (
-            "[semantic]\nbackend = 'pgvector'\nencoder = 'minilm'\n[store]\nurl = 'postgres://h/d'",
-            "semantic.encoder: is \"minilm\", which looks only at what this process holds",
-        ),
-        ("[semantic]\nbackend = 'pgvector'", "semantic.backend: is \"pgvector\", which needs store.url"),
-        (
-            "[semantic]\nbackend = 'pgvector'\n[store]\nurl = 'postgres://h/d'\n[cache]\npersist = false",
-            "semantic.backend: is \"pgvector\", which needs cache.persist",
-        ),
-        (
-            "[[model]]\nname = 'm'\nmax_false_share = 0.02\ntargets = [{ provider = 'openai', model = 'n' }]",
-            "model.0.max_false_share: is over semantic.max_false_share",
-        ),
-        ("[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'", "semantic.similarity_min: must be set"),
-        (
-            "[semantic]\nencoder = 'embedded'\nsimilarity_min = 0.9\n[semantic.embedder]\nbase_url = 'http://e'\nmodel = 'e'",
-            "semantic.encoder: cannot be set together",
-        ),
-        ("[semantic]\nsimilarity_lowest = 0.98", "semantic.similarity_lowest: is over similarity_min"),
-        ("[semantic]\nmax_false_share = 0.0001", "semantic.max_false_share: is not a number from 0.0005 to 1"),
-        ("[server]\ntls_cert_file = 'a.pem'", "server.tls_key_file: has to name the key of tls_cert_file"),
-        ("[server]\ntls_key_file = 'a.pem'", "server.tls_cert_file: has to name the certificate of tls_key_file"),
-        ("[server]\nhead_timeout_ms = 0", "server.head_timeout_ms: is not a whole number from 1 to 86400000"),
-        ("[server]\nbody_rate_min = -1", "server.body_rate_min: is not a whole number from 0 to 1073741824"),
-        ("[semantic]\nquestion_log = 'yes'", "semantic.question_log: is not one of: off, on"),
-        (
-            "[semantic]\nquestion_log_max_bytes = 0",
-            "semantic.question_log_max_bytes: is not a whole number from 1048576",
-        ),
-        ("[semantic]\nsample_share = 2", "semantic.sample_share: is not a number from 0 to 1"),
-        ("[semantic]\njudge = 'm'\nsample_share = 0.0", "semantic.judge: is never asked"),
-        (
-            "[semantic]\njudge = 'n'\n[[model]]\nname = 'm'\ntargets = [{ provider = 'openai', model = 'm' }]",
-            "semantic.judge: is not the name of a configured model",
-        ),
-        ("[[model]]\nname = 'm'\ntargets = []", "model.0.targets: must name"),
-        (
-            "[[model]]\nname = 'm'\ncapture = 'sealed'\ntargets = [{ provider = 'openai', model = 'n' }]",
-            "model.0.capture: is \"sealed\", which needs lineage.break_glass_key_file",
-        ),
-        ("[lineage]\norigin = 'a b'", "lineage.origin: is not a name"),
-        ("[lineage]\norigin = 'a;b'", "lineage.origin: is not a name"),
-        ("[lineage]\nkey_file = 'a'\ncheckpoint_key_file = 'a'", "lineage.checkpoint_key_file: is the key that signs"),
-        ("[lineage]\nkeyring_file = 'a'", "lineage.root_file: has to name"),
-        ("[lineage]\nroot_threshold = 2", "lineage.root_file: has to name"),
-        ("[[lineage.anchor]]\nfile = 'a'\nurl = 'http://a'", "lineage.anchor.0.file: an anchor is either"),
-        ("[[lineage.anchor]]\n", "lineage.anchor.0.file: an anchor is either"),
-        ("[[lineage.anchor]]\nurl = 'ftp://a'", "lineage.anchor.0.url: is not an http"),
-        ("[[lineage.anchor]]\nfile = '/a'\ntoken_env = 'X'", "lineage.anchor.0.token_env: is not a setting"),
-        ("[admin]\ntoken_env = 'A'\ntoken_file = 'b'", "admin.token_env: cannot be set together"),
-        ("[store]\nurl_env = 'A'\nurl = 'sqlite://x.db'", "store.url: cannot be set together"),
-    ];
-    for (text, expected) in contradictions {
+    for (text, expected) in CONTRADICTIONS {
         let fault = fault_with(text, &[("A", "postgres://h/d")]);
         assert!(fault.starts_with(expected), "{fault}");
     }

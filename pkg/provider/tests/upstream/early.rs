@@ -1,7 +1,7 @@
 //! Answers that are complete before their request is: a server may then reset the stream (RFC 9113 §8.1).
 
-use crate::h2::{DATA, END_HEADERS, END_STREAM, HEADERS, NO_ERROR, RST_STREAM, STATUS_200, Wire2};
 use crate::peer::{Peer, call, exchange, ok, pieces, within};
+use crate::wire2::{DATA, END_HEADERS, END_STREAM, HEADERS, NO_ERROR, RST_STREAM, STATUS_200, Wire2};
 use signet_provider::Provider;
 use tokio::io::AsyncReadExt;
 use tokio::join;

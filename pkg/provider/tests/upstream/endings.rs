@@ -1,8 +1,8 @@
 //! Exchanges that one side ends early, and what the other still does.
 
-use crate::h2::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, STATUS_200, Wire2};
 use crate::kinds::{ask, fleet};
 use crate::peer::{CHUNKED, Peer, Wire, call, chunk, client, exchange, next, within};
+use crate::wire2::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, STATUS_200, Wire2};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;

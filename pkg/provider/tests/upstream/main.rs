@@ -10,3 +10,4 @@ mod kinds;
 mod peer;
 mod timeouts;
 mod ways;
+mod wire2;
