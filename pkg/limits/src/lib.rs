@@ -17,4 +17,4 @@ mod shard;
 pub use address::AddressKey;
 pub use client_ip::ClientIp;
 pub use limiter::{IpLimiter, Limiter};
-pub use quota::{Decision, Quota, QuotaFault, RetryAfter, Tat};
+pub use quota::{Decision, Quota, QuotaFault, Tat};

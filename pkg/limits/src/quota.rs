@@ -143,22 +143,6 @@ fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The two headers that tell a refused caller when to come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryAfter {
-    /// `Retry-After` (RFC 9110 §10.2.3): whole seconds, at least 1, never less than the wait.
-    pub seconds: u64,
-    /// `retry-after-ms`: milliseconds, at least 1, never less than the wait.
-    pub ms: u64,
-}
-
-impl RetryAfter {
-    /// The headers for a wait in nanoseconds.
-    pub fn from_wait_ns(wait_ns: u64) -> Self {
-        Self { seconds: wait_ns.div_ceil(1_000_000_000).max(1), ms: wait_ns.div_ceil(1_000_000).max(1) }
-    }
-}
-
 #[cfg(test)]
 #[path = "quota_tests.rs"]
 mod tests;

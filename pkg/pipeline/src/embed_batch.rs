@@ -6,7 +6,7 @@
 //! vectors past their lifetime stand for the whole batch or not at all.
 
 use crate::control::Fetch;
-use crate::exchange::{Ending, Exchange, Sent};
+use crate::exchange::{Ending, Exchange};
 use crate::fault::Fault;
 use crate::fill::Filling;
 use crate::flight::Seat;
@@ -22,7 +22,7 @@ use http::header::CONTENT_TYPE;
 use sha2::{Digest as _, Sha256};
 use signet_cache::{Ask, CacheKey, Entry, Miss, Partition, Source};
 use signet_dialect::{Kept, Request, Usage};
-use signet_lineage::{CacheFacts, Outcome, Parent, Relation};
+use signet_lineage::{CacheFacts, Parent, Relation};
 use signet_openai::{Batch, Embeddings, EmbeddingsRequest};
 use signet_provider::Auth;
 use signet_telemetry::Step;
@@ -250,15 +250,8 @@ impl Pipeline {
         reply::common(&mut headers, exchange, head.request_id.as_str(), false);
         reply::hit(&mut headers, &hit);
         reply::fixed(&mut headers, CONTENT_TYPE, "application/json");
-        let attested = exchange.close(&Ending {
-            status: 200,
-            outcome: Outcome::Complete,
-            body: Sent::Whole(&body),
-            chunks: 0,
-            answer_digest: Some(Sha256::digest(&body).into()),
-            finish: None,
-            usage: None,
-        })?;
+        let answer_digest = Some(Sha256::digest(&body).into());
+        let attested = exchange.close(&Ending { answer_digest, ..Ending::whole(200, &body) })?;
         reply::receipt(&mut headers, attested.as_ref());
         Ok(Reply { status: 200, headers, body: ReplyBody::Whole(body) })
     }
@@ -317,13 +310,9 @@ impl Pipeline {
         self.count_tokens(usage, billed);
         let digest = if is_all { whole.reading.digest } else { Some(Sha256::digest(&body).into()) };
         let attested = exchange.close(&Ending {
-            status: 200,
-            outcome: Outcome::Complete,
-            body: Sent::Whole(&body),
-            chunks: 0,
             answer_digest: digest,
-            finish: None,
             usage: usage.map(|usage| landing::usage_facts(usage, billed)),
+            ..Ending::whole(200, &body)
         })?;
         reply::receipt(&mut headers, attested.as_ref());
         if let (true, Some(attested)) = (billed, &attested) {

@@ -1,10 +1,10 @@
 use super::*;
+use crate::fixture::entry;
 use crate::serve::place;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
-use signet_cache::Origin;
-use signet_types::{EntryId, LineageId, LogId, TenantId};
+use signet_types::TenantId;
 
 fn request(inputs: &[u8]) -> EmbeddingsRequest {
     let inputs: Vec<String> = inputs.iter().map(|input| format!("\"t{input}\"")).collect();
@@ -25,27 +25,7 @@ fn answer(model: &str, inputs: &[u8]) -> Embeddings {
 }
 
 fn known(model: &str, input: u8) -> Known {
-    let source = Source {
-        id: LineageId::generate(1),
-        log: LogId::from_bytes([1; 16]),
-        epoch: 1,
-        seq: 1,
-        leaf_hash: [0; 32],
-        response_fp: [0; 16],
-        key_epoch: 1,
-    };
-    let partition = Partition::from_row(TenantId::from_bytes([7; 16]), [1; 32]);
-    let entry = Entry {
-        id: EntryId::generate(1),
-        key: CacheKey::from_bytes([input; 32]),
-        partition,
-        body: Kept::Json(answer(model, &[input]).to_json().clone()),
-        question: None,
-        created_ms: 1,
-        expires_ms: 2,
-        source,
-        origin: Origin::default(),
-    };
+    let entry = entry(input, answer(model, &[input]).to_json().clone());
     readable(Arc::new(entry)).expect("one vector")
 }
 

@@ -81,6 +81,14 @@ pub(crate) struct Ending<'a> {
     pub(crate) usage: Option<UsageFacts>,
 }
 
+impl<'a> Ending<'a> {
+    /// A complete answer whose bytes are at hand.
+    pub(crate) const fn whole(status: u16, body: &'a [u8]) -> Self {
+        let (body, outcome) = (Sent::Whole(body), Outcome::Complete);
+        Self { status, outcome, body, chunks: 0, answer_digest: None, finish: None, usage: None }
+    }
+}
+
 /// The answer's bytes: at hand, or hashed as they went.
 #[derive(Debug)]
 pub(crate) enum Sent<'a> {

@@ -1,6 +1,6 @@
 //! How an upstream call ends, and how that becomes a participant's whole answer.
 
-use crate::exchange::{Ending, Exchange, Sent, State};
+use crate::exchange::{Ending, Exchange, State};
 use crate::fault::Fault;
 use crate::fill::Filling;
 use crate::flight::Seat;
@@ -406,13 +406,11 @@ impl Pipeline {
         let sample = exchange.sample.take().filter(|_| filling.is_some());
         self.count_tokens(given.reading.usage, billed);
         let attested = exchange.close(&Ending {
-            status: given.status,
             outcome: if given.status < 400 { Outcome::Complete } else { Outcome::UpstreamError },
-            body: Sent::Whole(&given.body),
-            chunks: 0,
             answer_digest: given.reading.digest,
             finish: given.reading.finish.clone(),
             usage: given.reading.usage.map(|usage| usage_facts(usage, billed)),
+            ..Ending::whole(given.status, &given.body)
         })?;
         reply::receipt(&mut headers, attested.as_ref());
         self.compare(attested.as_ref(), sample, given.reading.storable());

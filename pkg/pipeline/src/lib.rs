@@ -15,6 +15,8 @@ mod fan;
 mod fault;
 mod feed;
 mod fill;
+#[cfg(test)]
+mod fixture;
 mod flight;
 mod head;
 mod heartbeat;

@@ -1,9 +1,10 @@
 use super::*;
+use crate::fixture::entry;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use signet_cache::{CacheKey, HideKey, Origin, SealKey, Source, StoreFault, Stored};
+use signet_cache::{HideKey, SealKey, StoreFault};
 use signet_lineage::TenantKey;
-use signet_types::{EntryId, LineageId, LogId, ManualClock, TenantId};
+use signet_types::{ManualClock, TenantId};
 
 /// How many rows came with each call.
 #[derive(Default)]
@@ -29,29 +30,6 @@ impl EntryStore for Counted {
     }
 }
 
-fn entry(key: u8) -> Arc<Entry> {
-    let source = Source {
-        id: LineageId::generate(1),
-        log: LogId::from_bytes([1; 16]),
-        epoch: 1,
-        seq: 1,
-        leaf_hash: [0; 32],
-        response_fp: [0; 16],
-        key_epoch: 1,
-    };
-    Arc::new(Entry {
-        id: EntryId::generate(1),
-        key: CacheKey::from_bytes([key; 32]),
-        partition: Partition::from_row(TenantId::from_bytes([7; 16]), [1; 32]),
-        body: Stored::Json(Bytes::from_static(b"{}")),
-        question: None,
-        created_ms: 1,
-        expires_ms: 2,
-        source,
-        origin: Origin::default(),
-    })
-}
-
 fn send(outbox: &Outbox, key: u8) {
     let keys = TenantKeys {
         tenant: TenantId::from_bytes([7; 16]),
@@ -61,7 +39,7 @@ fn send(outbox: &Outbox, key: u8) {
         hide: HideKey::derive(&[3; 32]),
         unstored: None,
     };
-    outbox.send(&entry(key), 2, &Arc::new(keys), None);
+    outbox.send(&Arc::new(entry(key, Bytes::from_static(b"{}"))), 2, &Arc::new(keys), None);
 }
 
 fn carrier() -> (Outbox, Carrier, Arc<Counted>) {

@@ -1,7 +1,7 @@
 //! The parts of a gateway and the steps that every endpoint shares.
 
 use crate::capture::Capture;
-use crate::exchange::{Ending, Exchange, Identity, Operation, Sent};
+use crate::exchange::{Ending, Exchange, Identity, Operation};
 use crate::fault::{Fault, is_timeout};
 use crate::flight::{Flights, Pace};
 use crate::head::{BodyFault, Head};
@@ -396,13 +396,11 @@ fn names_a_caller(credential: &HeaderValue) -> bool {
 fn ending<'a>(face: &'a Face, fault: &Fault, answered: Option<(&Reading, bool)>) -> Ending<'a> {
     let usage = |(reading, billed): (&Reading, bool)| Some(usage_facts(reading.usage?, billed));
     Ending {
-        status: face.status,
         outcome: outcome(fault),
-        body: Sent::Whole(&face.body),
-        chunks: 0,
         answer_digest: answered.and_then(|(reading, _)| reading.digest),
         finish: answered.and_then(|(reading, _)| reading.finish.clone()),
         usage: answered.and_then(usage),
+        ..Ending::whole(face.status, &face.body)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A stored answer, served.
 
-use crate::exchange::{Ending, Exchange, Sent};
+use crate::exchange::{Ending, Exchange};
 use crate::fault::Fault;
 use crate::head::Head;
 use crate::in_band::InBand;
@@ -11,7 +11,7 @@ use crate::serve::Plan;
 use bytes::Bytes;
 use signet_cache::{Ask, Decision, Entry};
 use signet_dialect::Kept;
-use signet_lineage::{Outcome, Relation};
+use signet_lineage::Relation;
 use signet_types::EntryId;
 
 /// Why a stored answer may serve.
@@ -108,13 +108,10 @@ impl Pipeline {
         let (stream, usage) = (exchange.stream, entry.body.usage());
         self.count_tokens(usage, false);
         let attested = exchange.close(&Ending {
-            status: 200,
-            outcome: Outcome::Complete,
-            body: Sent::Whole(&bytes),
-            chunks: 0,
             answer_digest: entry.body.digest(),
             finish: entry.body.finish().map(str::to_owned),
             usage: usage.map(|usage| landing::usage_facts(usage, false)),
+            ..Ending::whole(200, &bytes)
         })?;
         reply::receipt(&mut headers, attested.as_ref());
         if stream {

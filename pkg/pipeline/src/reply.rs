@@ -264,7 +264,11 @@ mod tests {
         let long = waits(60_000);
         assert!(long.iter().all(|(s, ms)| (60..=66).contains(s) && (60_000..=66_000).contains(ms)), "{long:?}");
         assert!(long.iter().any(|wait| wait.0 != long[0].0), "they do not come back together");
-        assert_eq!(spread(Duration::ZERO, ids[0]).0, 1);
+        assert_eq!(spread(Duration::ZERO, ids[0]), (1, 1));
+        for wait in [Duration::from_nanos(1), Duration::from_nanos(20_000_001), Duration::new(59, 999_999_999)] {
+            let (seconds, millis) = spread(wait, ids[0]);
+            assert!(Duration::from_millis(millis) >= wait && Duration::from_secs(seconds) >= wait, "{wait:?}");
+        }
     }
 
     #[test]
