@@ -3,6 +3,7 @@
 //! The keys are those of its proxy's `config.yaml` as its documentation had them in November 2026. What has no counterpart is
 //! named with its path and left out, never guessed; a literal key is never written down again.
 
+use crate::upstream::TOKENS;
 use crate::yaml;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -61,6 +62,15 @@ struct Model {
     targets: Vec<Target>,
     aliases: Vec<String>,
     fallbacks: Vec<String>,
+    /// The least of what its deployments give.
+    max_tokens_default: Option<u64>,
+}
+
+/// What is written down of a model.
+struct Complete {
+    targets: Vec<Target>,
+    aliases: Vec<String>,
+    max_tokens_default: Option<u64>,
 }
 
 #[derive(Default)]
@@ -146,7 +156,10 @@ impl Import {
         let text = |key: &str| entry["litellm_params"][key].as_str().map(str::to_owned);
         let base = text("api_base").or_else(|| text("base_url"));
         let Some((kind, model)) = kind(model, base.is_some()) else {
-            return self.note(&params, "is of a kind that is not supported, or needs an api_base; it is left out");
+            let kind = model.split('/').next().unwrap_or_default();
+            let why =
+                format!("`{kind}` of {name} is a kind that is not supported, or needs an api_base; it is left out");
+            return self.note(&params, &why);
         };
         if kind == "azure" && base.is_none() {
             return self.note(&params, "has no api_base, and is left out");
@@ -174,15 +187,21 @@ impl Import {
             weight: number("weight").filter(|weight| *weight > 0).unwrap_or(1),
             order: number("order").unwrap_or(0).min(ORDER_MAX),
         };
-        self.models.entry(name.to_owned()).or_default().targets.push(target);
+        let model = self.models.entry(name.to_owned()).or_default();
+        model.targets.push(target);
+        let limit = number("max_tokens").filter(|_| takes_limit(kind, given));
+        model.max_tokens_default = model.max_tokens_default.into_iter().chain(limit).min();
     }
 
     fn unexpressed(&mut self, path: &str, params: &str, entry: &Yaml, given: &Hash, kind: &str) {
-        const KNOWN: [&str; 8] =
-            ["model", "api_base", "base_url", "api_key", "timeout", "weight", "order", "api_version"];
+        const KNOWN: [&str; 7] = ["model", "api_base", "base_url", "api_key", "timeout", "weight", "order"];
         for key in given.keys() {
             let name = key.as_str().unwrap_or_default();
-            let known = KNOWN.contains(&name) && (name != "api_version" || kind == "azure");
+            let known = match name {
+                "api_version" => kind == "azure",
+                "max_tokens" => takes_limit(kind, given),
+                _ => KNOWN.contains(&name),
+            };
             let from_env = given[key].as_str().is_some_and(|text| name != "api_key" && text.starts_with("os.environ/"));
             if !known || from_env {
                 self.note(&format!("{params}.{}", shown(key)), "is not expressed");
@@ -232,7 +251,7 @@ impl Import {
     }
 
     /// Models with all their targets, those they fall back to last.
-    fn complete(&mut self) -> BTreeMap<String, (Vec<Target>, Vec<String>)> {
+    fn complete(&mut self) -> BTreeMap<String, Complete> {
         let mut found = BTreeMap::new();
         let mut notes = Vec::new();
         let mut taken: BTreeSet<&String> = self.models.keys().collect();
@@ -254,19 +273,20 @@ impl Import {
                 targets.extend(known.into_iter().map(|target| Target { order: target.order + after, ..target }));
             }
             let aliases = model.aliases.iter().filter(|alias| taken.insert(alias)).cloned().collect();
-            found.insert(name.clone(), (targets, aliases));
+            let max_tokens_default = model.max_tokens_default;
+            found.insert(name.clone(), Complete { targets, aliases, max_tokens_default });
         }
         self.notes.extend(notes);
         found
     }
 
-    /// Targets that share requests have to be of one kind.
+    /// Targets that share requests have to speak the same API, as those of OpenAI and Azure do.
     fn part_kinds(&self, name: &str, targets: &mut [Target], notes: &mut Vec<String>) {
-        let kind = |target: &Target| self.providers[target.provider].1.kind;
-        let mixed = targets.iter().any(|a| targets.iter().any(|b| a.order == b.order && kind(a) != kind(b)));
+        let vendor = |target: &Target| self.providers[target.provider].1.kind == "anthropic";
+        let mixed = targets.iter().any(|a| targets.iter().any(|b| a.order == b.order && vendor(a) != vendor(b)));
         if mixed {
             notes.push(format!(
-                "{name}: targets of several kinds cannot share requests; they are asked one after the other"
+                "{name}: targets at Anthropic and at others cannot share requests; they are asked one after the other"
             ));
             targets.sort_by_key(|target| target.order);
             for (at, target) in targets.iter_mut().enumerate() {
@@ -281,7 +301,7 @@ impl Import {
         for (name, provider) in &self.providers {
             provider.write(name, &mut text);
         }
-        for (name, (targets, aliases)) in &models {
+        for (name, Complete { targets, aliases, max_tokens_default }) in &models {
             write_line(&mut text, "[[model]]");
             write_line(&mut text, &format!("name = {}", quoted(name)));
             if !aliases.is_empty() {
@@ -290,6 +310,9 @@ impl Import {
             }
             if let Some(attempts) = self.attempts_max {
                 write_line(&mut text, &format!("attempts_max = {attempts}"));
+            }
+            if let Some(limit) = max_tokens_default {
+                write_line(&mut text, &format!("max_tokens_default = {limit}"));
             }
             write_line(&mut text, "targets = [");
             for target in targets {
@@ -341,6 +364,14 @@ fn kind(model: &str, has_base: bool) -> Option<(&'static str, &str)> {
         }
         Some(_) => None,
     }
+}
+
+/// Whether the limit that a deployment gives is one of ours: it stands where a caller gives none, and only Anthropic's API
+/// has to have one.
+fn takes_limit(kind: &str, given: &Hash) -> bool {
+    let limit = given.get(&Yaml::String("max_tokens".to_owned())).and_then(Yaml::as_i64);
+    kind == "anthropic"
+        && limit.and_then(|limit| u64::try_from(limit).ok()).is_some_and(|limit| TOKENS.contains(&limit))
 }
 
 /// Why a base cannot be written down.

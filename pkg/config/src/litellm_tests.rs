@@ -76,7 +76,7 @@ fn what_is_not_expressed_is_named_with_its_path_and_no_key_is_written_down() {
         "model_list[0].litellm_params.rpm: ",
         "model_list[1].model_info: ",
         "model_list[3].litellm_params.api_key: a key is not written down again: set the variable PRIVATE_API_KEY",
-        "model_list[5].litellm_params: is of a kind that is not supported",
+        "model_list[5].litellm_params: `bedrock` of far is a kind that is not supported",
         "model_list[6]: is a pattern",
         "router_settings.routing_strategy: ",
         "general_settings.master_key: ",
@@ -92,7 +92,31 @@ fn kinds_that_cannot_share_are_asked_one_after_the_other() {
     let yaml = "model_list:\n- {model_name: m, litellm_params: {model: gpt-4o}}\n- {model_name: m, litellm_params: {model: claude-x}}\n";
     let imported = import_litellm(yaml).expect("YAML");
     assert_eq!(taken(&imported).models[0].targets.iter().map(|target| target.order).collect::<Vec<_>>(), [0, 1]);
-    assert!(imported.notes[0].starts_with("m: targets of several kinds"));
+    assert!(imported.notes[0].starts_with("m: targets at Anthropic and at others cannot share requests"));
+}
+
+#[test]
+fn openai_and_azure_share_requests() {
+    let yaml = "model_list:\n- {model_name: m, litellm_params: {model: gpt-4o}}\n\
+                - {model_name: m, litellm_params: {model: azure/x, api_base: 'https://h', api_key: os.environ/AZURE_KEY}}\n";
+    let imported = import_litellm(yaml).expect("YAML");
+    assert_eq!(taken(&imported).models[0].targets.iter().map(|target| target.order).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(imported.notes, [""; 0]);
+}
+
+#[test]
+fn a_limit_of_tokens_is_taken_over_where_it_means_the_same() {
+    let yaml = |limit: &str, model: &str| {
+        format!("model_list: [{{model_name: m, litellm_params: {{model: {model}, max_tokens: {limit}}}}}]")
+    };
+    let imported = import_litellm(&yaml("4096", "claude-x")).expect("YAML");
+    assert_eq!(taken(&imported).models[0].max_tokens_default, Some(4096));
+    assert_eq!(imported.notes, [""; 0]);
+    for (limit, model) in [("4096", "gpt-4o"), ("0", "claude-x"), ("-1", "claude-x"), ("many", "claude-x")] {
+        let imported = import_litellm(&yaml(limit, model)).expect("YAML");
+        assert_eq!(taken(&imported).models[0].max_tokens_default, None);
+        assert_eq!(imported.notes, ["model_list[0].litellm_params.max_tokens: is not expressed"], "{limit} {model}");
+    }
 }
 
 #[test]

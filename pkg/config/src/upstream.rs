@@ -21,7 +21,7 @@ const PUBLIC_BASE_URL: &str = "https://api.openai.com/v1";
 /// The variable of a vendor's own key. It alone may be unset; callers' own keys are then passed on.
 const USUAL_KEY: &str = "OPENAI_API_KEY";
 const USUAL_URL: &str = "OPENAI_BASE_URL";
-const TOKENS: RangeInclusive<u64> = 1..=10_000_000;
+pub(crate) const TOKENS: RangeInclusive<u64> = 1..=10_000_000;
 const ATTEMPTS: RangeInclusive<u64> = 1..=10;
 /// A caller holds a connection meanwhile.
 const RETRY_WAIT_MAX_MS: u64 = 300_000;

@@ -37,6 +37,11 @@ pub(crate) fn run(command: &ConfigCommand) -> u8 {
             }
             Err(problems) => {
                 complain(&problems.to_string());
+                if has_ending(file, &["yaml", "yml"]) {
+                    complain(
+                        "this looks like YAML; `signet config import` turns a LiteLLM configuration into one of ours",
+                    );
+                }
                 exit::CONFIG
             }
         },
@@ -56,7 +61,14 @@ fn import(file: &Path) -> u8 {
         }
         Err(fault) => {
             complain(&format!("{}: {fault}", file.display()));
+            if has_ending(file, &["toml"]) {
+                complain("import reads LiteLLM's YAML; `signet config check` checks a file of ours");
+            }
             exit::CONFIG
         }
     }
+}
+
+fn has_ending(file: &Path, endings: &[&str]) -> bool {
+    file.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending))
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use signet_mock::{Behaviour, MockUpstream};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const RELOAD: &str = "/admin/v1/reload";
@@ -193,6 +193,13 @@ fn what_is_imported_from_a_litellm_list_serves_and_what_is_not_is_named_on_stand
     assert_eq!(mock.requests()[0].headers["authorization"], "Bearer sk-taken");
     assert_eq!(import("model_list: []".to_owned()).0, Some(78));
     assert_eq!(import("model_list: [".to_owned()).0, Some(78));
+    let told = |command: &str, file: &Path| {
+        let output = signet(&["config", command]).arg(file).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(78));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(told("check", &list).contains("`signet config import`"));
+    assert!(told("import", &file).contains("`signet config check`"));
 }
 
 #[test]
