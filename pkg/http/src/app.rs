@@ -62,6 +62,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route(Api::Messages.route(), post(serve).fallback(wrong_method))
         .route(Api::CountTokens.route(), post(serve).fallback(wrong_method))
         .route("/v1/models", get(models).fallback(wrong_method))
+        // An id may have slashes: `openai/gpt-4o`.
+        .route("/v1/models/{*id}", get(model).fallback(wrong_method))
         .route("/v1/lineage", get(lineage_list).fallback(wrong_method))
         .route("/v1/lineage/{id}", get(lineage).fallback(wrong_method))
         .route("/v1/lineage/{id}/feedback", post(feedback).fallback(wrong_method))
@@ -94,6 +96,16 @@ async fn models(State(app): Shared, ConnectInfo(peer): Peer, request: Request) -
     let work = async {
         room?;
         Ok(ready(&app)?.models(&head).await)
+    };
+    seated(&app, &head, seat, work).await
+}
+
+async fn model(State(app): Shared, ConnectInfo(peer): Peer, Path(id): Path<String>, request: Request) -> Response {
+    let (head, _body) = take_apart(&app, peer, request);
+    let (seat, room) = seat(&app);
+    let work = async {
+        room?;
+        Ok(ready(&app)?.model(&head, &id).await)
     };
     seated(&app, &head, seat, work).await
 }

@@ -31,8 +31,8 @@ struct Asked {
 impl Asked {
     fn read(self) -> Result<ExplainAsk, String> {
         let api = self.api.as_deref().unwrap_or("chat");
-        let api = Api::ALL.into_iter().find(|known| known.name() == api).ok_or(format!("{api} is no API"))?;
-        let tenant = self.tenant.map(|tenant| tenant.parse::<TenantId>().map_err(|error| error.to_string()));
+        let api = asked().find(|known| known.name() == api).ok_or_else(|| no_api(api))?;
+        let tenant = self.tenant.map(|tenant| tenant.parse::<TenantId>().map_err(|error| format!("tenant: {error}")));
         let header = |(name, value): (&String, &String)| {
             let pair = (name.parse::<HeaderName>().ok()?, HeaderValue::from_str(value).ok()?);
             Some(pair)
@@ -47,6 +47,15 @@ impl Asked {
             tenant: tenant.transpose()?,
         })
     }
+}
+
+/// The APIs whose requests go to a target; a list of models goes to all providers.
+fn asked() -> impl Iterator<Item = Api> {
+    Api::ALL.into_iter().filter(|api| *api != Api::Models)
+}
+
+fn no_api(name: &str) -> String {
+    format!("api: {name:?} is none of {}", asked().map(Api::name).collect::<Vec<_>>().join(", "))
 }
 
 /// `POST /admin/v1/route/explain`: a dry run.

@@ -59,6 +59,14 @@ impl ModelList {
         self.models.iter().filter_map(|model| id(model))
     }
 
+    /// One entry as the body to answer with; none where there is no model of that id.
+    pub fn one(&self, wanted: &str) -> Option<Bytes> {
+        let model = self.models.iter().find(|model| id(model) == Some(wanted))?;
+        let mut out = Vec::new();
+        Json::Object(model.clone()).write(&mut out);
+        Some(out.into())
+    }
+
     /// The body to answer with.
     pub fn to_json(&self) -> Bytes {
         let mut out = b"{\"object\":\"list\",\"data\":[".to_vec();

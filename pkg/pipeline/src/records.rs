@@ -1,6 +1,6 @@
 //! A caller's own records, and the merged model list.
 
-use crate::exchange::{Ending, Exchange, Sent, operations};
+use crate::exchange::{Ending, Exchange, operations};
 use crate::fault::Fault;
 use crate::head::Head;
 use crate::pipeline::Pipeline;
@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
 use serde_json::value::RawValue;
 use signet_dialect::Api;
-use signet_lineage::{Columns, Kind, Outcome, Receipt, Record, ShipFault};
+use signet_lineage::{Columns, Kind, Receipt, Record, ShipFault};
 use signet_openai::ModelList;
 use signet_provider::{Ask, filter_request_headers};
 use signet_types::{LineageId, TenantId};
@@ -103,11 +103,19 @@ impl Pipeline {
     /// `GET /v1/models`: the configured models, or else the union of what the providers list.
     pub async fn models(self: &Arc<Self>, head: &Head) -> Reply {
         let mut exchange = self.begin(operations::MODELS, head);
-        let body = self.list_models(&mut exchange, head).await;
-        self.answer_json(exchange, head, body)
+        let list = self.list_models(&mut exchange, head).await;
+        self.answer_json(exchange, head, list.map(|list| list.to_json()))
     }
 
-    async fn list_models(&self, exchange: &mut Exchange, head: &Head) -> Result<Bytes, Fault> {
+    /// `GET /v1/models/{id}`: what that list says of one of them.
+    pub async fn model(self: &Arc<Self>, head: &Head, id: &str) -> Reply {
+        let mut exchange = self.begin(operations::MODELS, head);
+        let list = self.list_models(&mut exchange, head).await;
+        let unknown = || Fault::UnknownModel { model: id.to_owned() };
+        self.answer_json(exchange, head, list.and_then(|list| list.one(id).ok_or_else(unknown)))
+    }
+
+    async fn list_models(&self, exchange: &mut Exchange, head: &Head) -> Result<ModelList, Fault> {
         self.admit(exchange, head)?;
         let authorization = self.identify(exchange, head).await?;
         let configured = &self.parts.settings.models;
@@ -116,7 +124,7 @@ impl Pipeline {
             for model in configured {
                 list.push(model, "signet", 0);
             }
-            return Ok(list.to_json());
+            return Ok(list);
         }
         let ask = Ask {
             method: Method::GET,
@@ -142,7 +150,7 @@ impl Pipeline {
             }
         }
         match (merged, last) {
-            (Some(union), _) => Ok(union.to_json()),
+            (Some(union), _) => Ok(union),
             (None, Some(fault)) => Err(fault),
             (None, None) => Err(Fault::NotReady("no provider lists its models")),
         }
@@ -156,16 +164,7 @@ impl Pipeline {
         let mut headers = HeaderMap::with_capacity(12);
         reply::common(&mut headers, &exchange, head.request_id.as_str(), false);
         reply::fixed(&mut headers, CONTENT_TYPE, "application/json");
-        let closed = exchange.close(&Ending {
-            status: 200,
-            outcome: Outcome::Complete,
-            body: Sent::Whole(&body),
-            chunks: 0,
-            answer_digest: None,
-            finish: None,
-            usage: None,
-        });
-        match closed {
+        match exchange.close(&Ending::whole(200, &body)) {
             Ok(attested) => {
                 reply::receipt(&mut headers, attested.as_ref());
                 Reply { status: 200, headers, body: ReplyBody::Whole(body) }

@@ -177,6 +177,11 @@ fn models_of_all_providers_are_listed_once() {
     };
     assert_eq!(ids(&list.json()), ids(&direct));
     assert_eq!((one.counts().requests, two.counts().requests), (2, 1));
+    let first = &list.json()["data"][0];
+    let alone = gateway.get(&format!("/v1/models/{}", first["id"].as_str().expect("an id")));
+    assert_eq!((alone.status, &alone.json()), (200, first));
+    assert_eq!(gateway.record(&alone.id())["predicate"]["response"]["status"], 200);
+    assert_eq!(gateway.post("/v1/models/m", &[], b"{}").refusal(405)["code"], "method_not_allowed");
 }
 
 #[test]

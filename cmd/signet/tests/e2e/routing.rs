@@ -201,6 +201,14 @@ fn answers_of_every_member_of_the_first_tier_are_stored_under_one_key_and_an_ali
     let listed = gateway.get("/v1/models").json();
     let names: Vec<_> = listed["data"].as_array().expect("a list").iter().filter_map(|it| it["id"].as_str()).collect();
     assert_eq!(names, ["m0", "small", "tiny"]);
+    assert_eq!(gateway.get("/v1/models/small").json(), listed["data"][1]);
+    let unknown = gateway.get("/v1/models/large%20one");
+    let error = unknown.refusal(404);
+    assert_eq!(
+        (&error["code"], &error["message"]),
+        (&json!("model_not_found"), &json!("The model `large one` does not exist here."))
+    );
+    assert_eq!(gateway.get("/v1/models/").refusal(404)["code"], "unknown_url");
 }
 
 #[test]
@@ -277,6 +285,11 @@ fn explain_tells_where_a_request_would_go_and_why_and_asks_nobody() {
         json!({"model": "m0", "more": 1}),
     ] {
         assert_eq!(explain(&gateway, &nonsense).status, 400, "{nonsense}");
+    }
+    for name in ["speech", "models"] {
+        let told = String::from_utf8(explain(&gateway, &json!({"api": name, "model": "m0"})).body).expect("text");
+        let names = "chat, completions, responses, embeddings, messages, count_tokens";
+        assert_eq!(told, format!("api: {name:?} is none of {names}\n"));
     }
     assert_eq!(ask(gateway.admin, "POST", "/admin/v1/route/explain", &[], b"{}").status, 401);
 }
