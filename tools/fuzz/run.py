@@ -23,7 +23,10 @@ FLAGS = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4", "-
          "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters", "-Cllvm-args=-sanitizer-coverage-pc-table",
          "-Cllvm-args=-sanitizer-coverage-trace-compares"]
 JOBS = int(os.environ.get("FUZZ_JOBS", "2"))
+NAMES = HERE / "target/names.dict"
 CORPUS = Path(os.environ.get("FUZZ_CORPUS", HERE / "corpus"))
+# A literal that may be a name in JSON.
+NAME = re.compile(r'"([a-z][a-z0-9_.-]{1,40})"')
 # A line of libFuzzer: executions so far, and what they covered.
 LINE = re.compile(r"#(\d+)\t\S+ +cov: (\d+)")
 
@@ -60,6 +63,14 @@ def goldens():
                     yield "dialect_whole", name, bytes([pairs.index((answers, asks)), 0]) + text
 
 
+def dictionary(path):
+    """The names and values that the code looks for, which chance would hardly spell, as JSON strings for libFuzzer to put in."""
+    sources = [file for crate in ("openai", "dialect") for file in (HERE.parents[1] / "pkg" / crate / "src").rglob("*.rs")]
+    names = {name for file in sources if "tests" not in str(file) for name in NAME.findall(file.read_text())}
+    path.write_text("".join(f'"\\"{name}\\"{colon}"\n' for name in sorted(names) for colon in ("", ":")))
+    return path
+
+
 def cpu_s(pid):
     """Seconds of CPU time that a process has had; of one that has ended, but was not waited for, too."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -72,7 +83,8 @@ def run(binary):
     for folder in (corpus, finds):
         folder.mkdir(parents=True, exist_ok=True)
     seeds = [seeds for seeds in [HERE / "seeds" / binary.name] if seeds.is_dir()]
-    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=300", f"-artifact_prefix={finds}/", corpus, *seeds],
+    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=300", f"-artifact_prefix={finds}/", f"-dict={NAMES}",
+                              corpus, *seeds],
                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
     os.set_blocking(child.stderr.fileno(), False)
     watch = selectors.DefaultSelector()
@@ -94,6 +106,7 @@ def run(binary):
 
 def main():
     folder = build()
+    dictionary(NAMES)
     for target, name, data in goldens():
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
         (CORPUS / target / name).write_bytes(data)
