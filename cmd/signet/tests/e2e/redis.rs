@@ -2,7 +2,7 @@
 
 use crate::gateway::{Gateway, Setup, chat, eventually, mock};
 use crate::stack::{Redis, black_hole, free_address};
-use signet_mock::answer_text;
+use signet_mock::{Behaviour, answer_text};
 use tempfile::TempDir;
 
 const PROMPT: &str = "What is a heron?";
@@ -107,6 +107,32 @@ fn what_redis_holds_is_served_after_a_restart_and_never_what_somebody_wrote_ther
         drop(gateway.stop());
         redis.for_all_keys("redis.call('DEL', key)");
     }
+}
+
+/// A second of lifetime, ten minutes of grace; nothing is left of it in process.
+#[test]
+fn an_expired_answer_is_served_from_redis_while_the_provider_fails_until_it_is_taken_back() {
+    let (mock, redis, folder) = (mock(), Redis::start(), TempDir::new().expect("a folder"));
+    let setup = Setup::on(&mock).within(folder.path()).set("redis.url", &redis.url()).set("cache.persist", "false");
+    let setup = setup.set("cache.stale_if_error_s", "600");
+    let gateway = setup.start();
+    eventually("the entry in Redis", || {
+        gateway.chat(&chat(PROMPT), &[("Cache-Control", "no-cache"), ("X-Cache-TTL", "1")]).is(200, "REFRESH");
+        (redis.keys() == 1).then_some(())
+    });
+    drop(gateway.stop());
+    let gateway = setup.start();
+    let failed = || {
+        mock.script([Behaviour::status(500)]);
+        gateway.chat(&chat(PROMPT), &[("X-Cache-Mode", "exact")])
+    };
+    let answer = eventually("the expired entry from Redis", || {
+        Some(failed()).filter(|answer| answer.header("x-cache") == Some("STALE"))
+    });
+    assert_eq!((answer.status, answer.said()), (200, answer_text(PROMPT)));
+    let verdict = gateway.post(&format!("/v1/lineage/{}/feedback", answer.id()), &[], br#"{"cache":"wrong"}"#);
+    assert_eq!(verdict.status, 200, "{}", verdict.text());
+    assert_eq!(failed().status, 500, "it was taken back, wherever it is kept");
 }
 
 #[test]

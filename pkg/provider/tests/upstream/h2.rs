@@ -167,6 +167,25 @@ async fn after_goaway_the_processed_streams_finish_and_only_the_others_are_sent_
 }
 
 #[tokio::test]
+async fn a_provider_that_sends_every_connection_away_is_asked_twice_and_no_more() {
+    let peer = Peer::tls(&["h2"]).await;
+    let client = peer.client();
+    let serve = async {
+        let mut wires = Vec::new();
+        for _ in 0..2 {
+            let mut wire = Wire2::accept(&peer, 100).await;
+            wire.request().await;
+            wire.go_away(0, NO_ERROR).await;
+            wires.push(wire);
+        }
+        wires
+    };
+    let (answer, _wires) = within(async { join!(exchange(&client, "{}"), serve) }).await;
+    assert_eq!(when(&answer.expect_err("sent away")), Some(ClosedWhen::Unprocessed));
+    assert!(peer.is_left_alone().await);
+}
+
+#[tokio::test]
 async fn a_stream_lost_after_goaway_let_it_go_on_is_not_sent_again() {
     let peer = Peer::tls(&["h2"]).await;
     let client = peer.client();
