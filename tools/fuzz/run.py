@@ -23,7 +23,7 @@ FLAGS = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4", "-
          "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters", "-Cllvm-args=-sanitizer-coverage-pc-table",
          "-Cllvm-args=-sanitizer-coverage-trace-compares"]
 JOBS = int(os.environ.get("FUZZ_JOBS", "2"))
-NAMES = HERE / "target/names.dict"
+NAMES, DICTIONARY = HERE / "target/names.txt", HERE / "target/names.dict"
 CORPUS = Path(os.environ.get("FUZZ_CORPUS", HERE / "corpus"))
 # A literal that may be a name in JSON.
 NAME = re.compile(r'"([a-z][a-z0-9_.-]{1,40})"')
@@ -63,12 +63,13 @@ def goldens():
                     yield "dialect_whole", name, bytes([pairs.index((answers, asks)), 0]) + text
 
 
-def dictionary(path):
-    """The names and values that the code looks for, which chance would hardly spell, as JSON strings for libFuzzer to put in."""
+def tell_names():
+    """The names and values that the code looks for, which chance would hardly spell: plain, and as JSON strings for libFuzzer
+    to put in."""
     sources = [file for crate in ("openai", "dialect") for file in (HERE.parents[1] / "pkg" / crate / "src").rglob("*.rs")]
     names = {name for file in sources if "tests" not in str(file) for name in NAME.findall(file.read_text())}
-    path.write_text("".join(f'"\\"{name}\\"{colon}"\n' for name in sorted(names) for colon in ("", ":")))
-    return path
+    NAMES.write_text("".join(f"{name}\n" for name in sorted(names)))
+    DICTIONARY.write_text("".join(f'"\\"{name}\\"{colon}"\n' for name in sorted(names) for colon in ("", ":")))
 
 
 def cpu_s(pid):
@@ -83,9 +84,10 @@ def run(binary):
     for folder in (corpus, finds):
         folder.mkdir(parents=True, exist_ok=True)
     seeds = [seeds for seeds in [HERE / "seeds" / binary.name] if seeds.is_dir()]
-    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=300", f"-artifact_prefix={finds}/", f"-dict={NAMES}",
+    child = subprocess.Popen([binary, "-max_len=16384", "-timeout=300", f"-artifact_prefix={finds}/", f"-dict={DICTIONARY}",
                               corpus, *seeds],
-                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0)
+                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0,
+                             env={**os.environ, "FUZZ_NAMES": str(NAMES)})
     os.set_blocking(child.stderr.fileno(), False)
     watch = selectors.DefaultSelector()
     watch.register(child.stderr, selectors.EVENT_READ)
@@ -106,7 +108,7 @@ def run(binary):
 
 def main():
     folder = build()
-    dictionary(NAMES)
+    tell_names()
     for target, name, data in goldens():
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
         (CORPUS / target / name).write_bytes(data)

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use signet_openai::sse::events;
 use signet_openai::{Accumulator, Answer, Layer};
 
@@ -26,4 +26,8 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(once.content(), answer.content(), "the stream says the same");
     assert_eq!(once.finish(), answer.finish());
     assert_eq!(streamed(&once).content_digest(), once.content_digest(), "and again");
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    signet_fuzz::mutate(data, (size, max_size), seed, 0)
 });

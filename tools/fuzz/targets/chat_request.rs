@@ -3,7 +3,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use signet_openai::ChatRequest;
 
 fuzz_target!(|data: &[u8]| {
@@ -16,4 +16,8 @@ fuzz_target!(|data: &[u8]| {
     assert!(sent.include_usage || !request.include_usage, "asked for usage");
     let back = ChatRequest::parse(&sent.with(Some(&request.model), false)).expect("and renamed again");
     assert_eq!(back.shape, request.shape, "the name and the wish for usage were all that changed");
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    signet_fuzz::mutate(data, (size, max_size), seed, 0)
 });

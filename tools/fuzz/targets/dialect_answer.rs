@@ -3,7 +3,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use signet_dialect::sse::Kind;
 use signet_dialect::{Api, Fold, Form, Kept};
 
@@ -33,4 +33,8 @@ fuzz_target!(|data: &[u8]| {
     let once = folded(form.api, kept.to_sse("1", 1, true));
     assert_eq!((once.text(), once.finish()), (kept.text(), kept.finish()), "the stream says the same");
     assert_eq!(folded(form.api, once.to_sse("1", 1, true)).digest(), once.digest(), "and again");
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    signet_fuzz::mutate(data, (size, max_size), seed, 1)
 });

@@ -3,11 +3,10 @@
 #![no_main]
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use signet_dialect::{Api, Defaults, Request, translate_request};
 
-const APIS: [Api; 6] =
-    [Api::Chat, Api::Completions, Api::Responses, Api::Embeddings, Api::Messages, Api::CountTokens];
+const APIS: [Api; 6] = [Api::Chat, Api::Completions, Api::Responses, Api::Embeddings, Api::Messages, Api::CountTokens];
 
 // The first byte says which API; the rest is the body.
 fuzz_target!(|data: &[u8]| {
@@ -22,4 +21,8 @@ fuzz_target!(|data: &[u8]| {
         let there = Request::parse(*to, &said).expect("what was said in another API can be read there");
         assert_eq!((there.model(), there.stream()), (request.model(), request.stream()));
     }
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    signet_fuzz::mutate(data, (size, max_size), seed, 1)
 });

@@ -3,18 +3,11 @@
 #![no_main]
 
 use bytes::{Bytes, BytesMut};
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use signet_dialect::sse::{Decoder, Kind};
 use signet_dialect::{Api, Fold, Form, Kept, Wanted, translate_stream};
+use signet_fuzz::{PAIRS, stands_in};
 
-const PAIRS: [(Api, Api); 6] = [
-    (Api::Messages, Api::Chat),
-    (Api::Chat, Api::Messages),
-    (Api::Chat, Api::Responses),
-    (Api::Messages, Api::Responses),
-    (Api::Chat, Api::Completions),
-    (Api::Messages, Api::Completions),
-];
 const LIMIT: usize = 1 << 20;
 
 /// The bytes again up to the last event, behind which nobody reads, and the answer that they are parts of.
@@ -58,12 +51,6 @@ fn translated(from: Api, to: Api, stream: &[u8]) -> Option<Bytes> {
     Some(out.freeze())
 }
 
-/// Whether all of `part` stands in `whole`, in this order.
-fn stands_in(part: &str, whole: &str) -> bool {
-    let mut rest = whole.chars();
-    part.chars().all(|char| rest.any(|next| next == char))
-}
-
 fuzz_target!(|data: &[u8]| {
     let [pair, size, stream @ ..] = data else { return };
     let (from, to) = PAIRS[usize::from(*pair) % PAIRS.len()];
@@ -84,4 +71,8 @@ fuzz_target!(|data: &[u8]| {
     assert!(stands_in(&was, &is), "a word was lost: {was:?} {is:?}");
     // A refusal is a text of its own in one API and like any other in another.
     assert!(was == is || stream.windows(7).any(|key| key == b"refusal"), "a word was made up: {was:?} {is:?}");
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    signet_fuzz::mutate_stream(data, (size, max_size), seed, 2)
 });

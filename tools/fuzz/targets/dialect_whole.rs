@@ -3,25 +3,12 @@
 #![no_main]
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use signet_dialect::{Api, Form, Wanted, translate_error, translate_whole};
+use signet_fuzz::{PAIRS, stands_in};
 use signet_openai::wire::Json;
 
-const PAIRS: [(Api, Api); 6] = [
-    (Api::Messages, Api::Chat),
-    (Api::Chat, Api::Messages),
-    (Api::Chat, Api::Responses),
-    (Api::Messages, Api::Responses),
-    (Api::Chat, Api::Completions),
-    (Api::Messages, Api::Completions),
-];
 const STATUSES: [u16; 12] = [400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529];
-
-/// Whether all of `part` stands in `whole`, in this order.
-fn stands_in(part: &str, whole: &str) -> bool {
-    let mut rest = whole.chars();
-    part.chars().all(|char| rest.any(|next| next == char))
-}
 
 fn answer((from, to): (Api, Api), body: &Bytes) {
     let Ok(said) = translate_whole(from, to, Wanted::default(), body) else { return };
@@ -53,4 +40,8 @@ fuzz_target!(|data: &[u8]| {
     let pair = PAIRS[usize::from(*pair) % PAIRS.len()];
     answer(pair, &Bytes::copy_from_slice(body));
     error(pair, STATUSES[usize::from(*status) % STATUSES.len()], body);
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    signet_fuzz::mutate(data, (size, max_size), seed, 2)
 });

@@ -3,7 +3,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use signet_openai::EmbeddingsRequest;
 
 fuzz_target!(|data: &[u8]| {
@@ -13,4 +13,8 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!((&*sent.model, sent.inputs()), ("another", request.inputs()));
     let back = EmbeddingsRequest::parse(&sent.with(Some(&request.model), true)).expect("and renamed again");
     assert_eq!(back.shape, request.shape, "the name was all that changed");
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    signet_fuzz::mutate(data, (size, max_size), seed, 0)
 });
