@@ -12,15 +12,19 @@ pub(crate) fn room_for(wanted: usize) -> usize {
     let raised = Rlimit { current: limit.maximum, ..limit };
     let files = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
     let fit = fit(wanted, files);
-    if fit < wanted {
-        tracing::warn!(
-            wanted,
-            fit,
-            ?files,
-            "the limit on open files (ulimit -n) is too low for server.max_connections"
-        );
+    if let Some(files) = files.filter(|_| fit < wanted) {
+        tracing::warn!("{}", too_low(files, wanted, fit));
     }
     fit
+}
+
+fn too_low(files: u64, wanted: usize, fit: usize) -> String {
+    let needed = (wanted as u64).saturating_mul(2).saturating_add(KEPT);
+    format!(
+        "the hard limit on open files is {files}, and server.max_connections = {wanted} can use {needed}: no more than {fit} \
+         connections are taken at a time; raise the limit (ulimit -Hn, LimitNOFILE= of systemd, --ulimit nofile of Docker) or \
+         lower server.max_connections"
+    )
 }
 
 /// A caller's connection may need one to a provider beside it. No limit is `None`.
@@ -39,6 +43,14 @@ mod tests {
         assert_eq!(fit(10_000, Some(1_048_576)), 10_000);
         assert_eq!(fit(10_000, None), 10_000);
         assert_eq!(fit(10_000, Some(0)), 1);
+    }
+
+    #[test]
+    fn a_limit_that_is_too_low_is_told_with_what_is_needed_and_what_to_do() {
+        let told = too_low(1024, 10_000, 448);
+        for part in ["is 1024,", "server.max_connections = 10000 can use 20128:", "than 448 ", "LimitNOFILE="] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
     }
 
     #[test]
