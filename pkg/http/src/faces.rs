@@ -89,7 +89,7 @@ fn look(fault: &Fault) -> Look<'_> {
         Fault::UnknownRecord => Look::new(404, REQUEST, "lineage_not_found", sentence::NO_RECORD).hopeless(),
         Fault::UnknownUrl => Look::new(404, REQUEST, "unknown_url", sentence::NO_URL).hopeless(),
         Fault::WrongMethod => Look::new(405, REQUEST, "method_not_allowed", sentence::METHOD).hopeless(),
-        Fault::NotCached => Look::new(504, REQUEST, "not_cached", sentence::NOT_CACHED).hopeless(),
+        Fault::NotCached => Look::new(504, SERVER, "not_cached", sentence::NOT_CACHED).hopeless(),
         Fault::Upstream { provider, error } => upstream::look(provider.as_str(), error),
         Fault::ProviderRefused { provider } => {
             Look::new(502, UPSTREAM, "provider_credentials", sentence::refused(provider.as_str())).hopeless()

@@ -2,36 +2,42 @@
 //!
 //! A structured field (RFC 9651): a whole number, and where it was not one good attempt a parameter `why`:
 //! `2;why="first/gpt-4o connect_refused, second/gpt-4o 200"`. A pause before an attempt stands behind it: `+1500ms`.
+//! A target that was passed over for one of a worse tier stands there too, but was sent nothing and is not counted:
+//! `1;why="first/gpt-4o circuit_open, second/gpt-4o 200"`.
 
 use http::HeaderValue;
-use signet_provider::Attempt;
+use signet_provider::{Attempt, PassedOver};
+use signet_types::{ModelName, ProviderName};
 use std::fmt::Write as _;
 
 /// The header's value; none where nobody was asked.
 pub(crate) fn header(attempts: &[Attempt]) -> Option<HeaderValue> {
     match attempts {
         [] => None,
-        [Attempt { outcome: Ok(_), .. }] => Some(HeaderValue::from_static("1")),
+        [Attempt { outcome: Ok(_), passed_over, .. }] if passed_over.is_empty() => Some(HeaderValue::from_static("1")),
         attempts => HeaderValue::from_str(&text(attempts)).ok(),
     }
 }
 
 fn text(attempts: &[Attempt]) -> String {
-    let mut text = format!("{};why=\"", attempts.len());
-    for (at, attempt) in attempts.iter().enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
-        let (provider, model) = (plain(attempt.provider.as_str()), plain(attempt.model.as_str()));
+    let mut lines = Vec::with_capacity(attempts.len());
+    let name =
+        |provider: &ProviderName, model: &ModelName| format!("{}/{}", plain(provider.as_str()), plain(model.as_str()));
+    for attempt in attempts {
+        let skipped = |it: &PassedOver| format!("{} {}", name(&it.provider, &it.model), it.why);
+        lines.extend(attempt.passed_over.iter().map(skipped));
+        let mut line = name(&attempt.provider, &attempt.model);
         let wrote = match attempt.outcome {
-            Ok(status) => write!(text, "{comma}{provider}/{model} {}", status.as_u16()),
-            Err(class) => write!(text, "{comma}{provider}/{model} {class}"),
+            Ok(status) => write!(line, " {}", status.as_u16()),
+            Err(class) => write!(line, " {class}"),
         };
         wrote.expect("writing to a String does not fail");
         if !attempt.waited.is_zero() {
-            write!(text, " +{}ms", attempt.waited.as_millis()).expect("writing to a String does not fail");
+            write!(line, " +{}ms", attempt.waited.as_millis()).expect("writing to a String does not fail");
         }
+        lines.push(line);
     }
-    text.push('"');
-    text
+    format!("{};why=\"{}\"", attempts.len(), lines.join(", "))
 }
 
 /// What may stand in a structured field's string without an escape; anything else becomes a question mark.
@@ -53,6 +59,7 @@ mod tests {
             outcome: outcome.map(|status| StatusCode::from_u16(status).expect("a status")),
             elapsed: Duration::ZERO,
             waited: Duration::from_millis(waited_ms),
+            passed_over: Vec::new(),
         }
     }
 
@@ -67,6 +74,14 @@ mod tests {
         assert_eq!(told(&[attempt("a", Err("reset"), 0)]).as_deref(), Some("1;why=\"a/m reset\""));
         let two = [attempt("a", Ok(429), 0), attempt("a", Ok(200), 1500)];
         assert_eq!(told(&two).as_deref(), Some("2;why=\"a/m 429, a/m 200 +1500ms\""));
+    }
+
+    #[test]
+    fn who_was_passed_over_is_told_and_not_counted() {
+        let (provider, model) = ("a".parse().expect("a name"), "m".parse().expect("a name"));
+        let passed_over = vec![PassedOver { provider, model, why: "circuit_open" }];
+        let told = told(&[Attempt { passed_over, ..attempt("b", Ok(200), 0) }]);
+        assert_eq!(told.as_deref(), Some("1;why=\"a/m circuit_open, b/m 200\""));
     }
 
     #[test]

@@ -65,9 +65,15 @@ impl Trail {
         self.0.lock().attempts.clone()
     }
 
-    pub(crate) fn begin(&self, provider: &ProviderName, model: &ModelName, waited: Duration) {
+    pub(crate) fn begin(
+        &self,
+        (provider, model): (&ProviderName, &ModelName),
+        waited: Duration,
+        passed_over: Vec<PassedOver>,
+    ) {
         let (provider, model) = (provider.clone(), model.clone());
-        let attempt = Attempt { provider, model, outcome: Err(ABANDONED), elapsed: Duration::ZERO, waited };
+        let (outcome, elapsed) = (Err(ABANDONED), Duration::ZERO);
+        let attempt = Attempt { provider, model, outcome, elapsed, waited, passed_over };
         let mut noted = self.0.lock();
         noted.attempts.push(attempt);
         noted.spent = Duration::ZERO;
@@ -77,7 +83,7 @@ impl Trail {
     pub(crate) fn again(&self, failed: &'static str, elapsed: Duration) {
         let mut noted = self.0.lock();
         let Some(last) = noted.attempts.last_mut() else { return };
-        let fresh = Attempt { waited: Duration::ZERO, ..last.clone() };
+        let fresh = Attempt { waited: Duration::ZERO, passed_over: Vec::new(), ..last.clone() };
         (last.outcome, last.elapsed) = (Err(failed), elapsed);
         noted.attempts.push(fresh);
         noted.spent = elapsed;
@@ -116,6 +122,19 @@ pub struct Attempt {
     pub elapsed: Duration,
     /// The pause before it, because the provider wanted one.
     pub waited: Duration,
+    /// What kept targets that are preferred to this one from being asked before it; each is told once.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A target that was not asked, although it is in a better tier than the one that was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Its provider.
+    pub provider: ProviderName,
+    /// The model's name there.
+    pub model: ModelName,
+    /// `circuit_open`, `limited` (it has asked for a pause), `outlier`.
+    pub why: &'static str,
 }
 
 /// All attempts of one request, in order.
@@ -232,7 +251,7 @@ impl Fleet {
     /// The last failure, with all attempts.
     pub async fn send(&self, route: &Route, ask: &Ask, words: &dyn Words) -> Result<Sent, Refused> {
         let mut steps = self.steps(route, ask);
-        let (mut waited, mut pause) = (false, Duration::ZERO);
+        let (mut waited, mut pause, mut told) = (false, Duration::ZERO, Vec::new());
         ask.trail.clear();
         while let Some(step) = steps.pop_front() {
             let target = &route.targets[step.target];
@@ -242,7 +261,8 @@ impl Fleet {
                 steps.push_back(Step { why: Why::Open { until: None }, ..step }); // since it was planned
                 continue;
             };
-            ask.trail.begin(&target.provider, &target.model, std::mem::take(&mut pause));
+            let over = passed_over(route, target, &steps, &mut told);
+            ask.trail.begin((&target.provider, &target.model), std::mem::take(&mut pause), over);
             let started = Instant::now();
             let (result, late) = self.attempt(target, ask, (api, words.to(target, api))).await;
             ask.trail.end(result.as_ref().map(|reply| reply.status).map_err(UpstreamError::class), started.elapsed());
@@ -430,6 +450,19 @@ fn room(route: &Route, ask: &Ask, steps: &VecDeque<Step>, waited: bool) -> Room 
         working: steps.iter().any(|step| !matches!(step.why, Why::Open { .. })),
         pause: pause.map(|pause| if waited { Duration::ZERO } else { pause }),
     }
+}
+
+/// What is put off though it is in a better tier than `target`, and is not `told` yet.
+fn passed_over(route: &Route, target: &Target, steps: &VecDeque<Step>, told: &mut Vec<usize>) -> Vec<PassedOver> {
+    let is_better = |step: &&Step| step.why.is_out() && route.targets[step.target].tier < target.tier;
+    let news: Vec<&Step> = steps.iter().filter(is_better).filter(|step| !told.contains(&step.target)).collect();
+    told.extend(news.iter().map(|step| step.target));
+    let of = |step: &&Step| {
+        let Target { provider, model, .. } = &route.targets[step.target];
+        let why = if matches!(step.why, Why::Open { .. }) { "circuit_open" } else { step.why.as_str() };
+        PassedOver { provider: provider.clone(), model: model.clone(), why }
+    };
+    news.iter().map(of).collect()
 }
 
 /// Why another attempt was made behind this one.

@@ -43,7 +43,7 @@ pub use breaker::Circuit;
 pub use call::{Auth, Call, Credential, Provider, Reply, Timings};
 pub use dial::{Resolve, SystemResolver};
 pub use error::{ClosedWhen, ConnectCause, UpstreamError};
-pub use fleet::{Ask, Attempt, Attempts, Fleet, Refused, Sent, Trail, Words};
+pub use fleet::{Ask, Attempt, Attempts, Fleet, PassedOver, Refused, Sent, Trail, Words};
 pub use headers::{RequestHeaders, filter_request_headers, filter_response_headers};
 pub use limits::Timeouts;
 pub use plan::{Affinity, Plan, Step, Why};

@@ -195,7 +195,7 @@ async fn the_second_sending_is_an_attempt_of_its_own() {
     });
     let trail = Trail::default();
     let name: ProviderName = "p".parse().expect("a name");
-    trail.begin(&name, &"m".parse().expect("a name"), Duration::ZERO);
+    trail.begin((&name, &"m".parse().expect("a name")), Duration::ZERO, Vec::new());
     ask(&setup.provider, opened, &outgoing("two.".to_owned(), Some(&trail))).await.expect("answered");
     let outcomes: Vec<_> = trail.attempts().iter().map(|attempt| attempt.outcome).collect();
     assert_eq!(outcomes, [Err("closed_unprocessed"), Err("abandoned")], "the second is not over for the fleet yet");
