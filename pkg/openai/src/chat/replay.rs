@@ -1,5 +1,5 @@
 //! A choice of chat in chunks: one with the role and everything that is null, then reasoning, then the rest of the message,
-//! then the finish reason.
+//! its tool calls last, then the finish reason.
 
 use crate::choices::{Chunks, PIECE, next_piece};
 use crate::json::{Json, Member, get, write_str};
@@ -20,10 +20,19 @@ pub(super) fn render(index: u64, choice: &[Member<'_>], chunks: &mut Chunks) {
     }
     let mut deltas = Deltas { chunks, index, rest, piece: if logprobs { usize::MAX } else { PIECE } };
     deltas.role(message);
-    let reasoning = |field: &&Member<'_>| REASONING.contains(&&*field.key);
-    message.iter().filter(reasoning).for_each(|field| deltas.field(field));
-    message.iter().filter(|field| !reasoning(field)).for_each(|field| deltas.field(field));
+    for turn in 0..3 {
+        message.iter().filter(|field| turn_of(&field.key) == turn).for_each(|field| deltas.field(field));
+    }
     deltas.finish(get(choice, "finish_reason").unwrap_or(&Json::Null));
+}
+
+/// In JSON the order of fields says nothing; in a stream a text behind a tool call is one that was said after it.
+fn turn_of(key: &str) -> u8 {
+    match key {
+        key if REASONING.contains(&key) => 0,
+        "tool_calls" => 2,
+        _ => 1,
+    }
 }
 
 struct Deltas<'s> {

@@ -2,6 +2,7 @@
 
 use super::{answer, base, chunks, message, replay, saying, served};
 use serde_json::{Value, json};
+use signet_openai::Answer;
 use signet_openai::sse::{Kind, Splitter};
 
 #[test]
@@ -26,6 +27,17 @@ fn a_stream_hit_has_role_deltas_finish_and_end() {
         );
         assert_eq!(chunk.get("usage"), None, "not asked for");
     }
+}
+
+#[test]
+fn what_is_said_beside_tool_calls_is_streamed_before_them_wherever_it_stands() {
+    let text = br#"{"id":"c","model":"m","choices":[{"index":0,"message":{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}],"refusal":"no","content":"well","reasoning":"hm"},"finish_reason":"tool_calls"}]}"#;
+    let answer = Answer::from_json(text, 1).expect("an answer");
+    let said = chunks(&answer, false);
+    let fields = |chunk: &Value| chunk["choices"][0]["delta"].as_object().map(|delta| delta.keys().cloned().collect());
+    let said: Vec<String> = said[1..].iter().filter_map(fields).flat_map(|fields: Vec<String>| fields).collect();
+    assert_eq!(said, ["reasoning", "refusal", "content", "tool_calls"], "behind the role");
+    assert_eq!(replay(&answer, 1).content_digest(), answer.content_digest());
 }
 
 #[test]
