@@ -164,6 +164,10 @@ impl Import {
         if kind == "azure" && base.is_none() {
             return self.note(&params, "has no api_base, and is left out");
         }
+        let is_v1 = base.as_deref().is_some_and(|base| base.trim_end_matches('/').ends_with("/openai/v1"));
+        if kind == "azure" && !is_v1 && text("api_version").is_none() {
+            self.note(&params, "has no api_version, which has to be added");
+        }
         // Without its base it would be asked somewhere else.
         if let Some(why) = base.as_deref().and_then(unfit) {
             return self.note(&params, &format!("has an api_base that {why}; it is left out"));

@@ -98,10 +98,17 @@ fn kinds_that_cannot_share_are_asked_one_after_the_other() {
 #[test]
 fn openai_and_azure_share_requests() {
     let yaml = "model_list:\n- {model_name: m, litellm_params: {model: gpt-4o}}\n\
-                - {model_name: m, litellm_params: {model: azure/x, api_base: 'https://h', api_key: os.environ/AZURE_KEY}}\n";
+                - {model_name: m, litellm_params: {model: azure/x, api_base: 'https://h/openai/v1', api_key: os.environ/AZURE_KEY}}\n";
     let imported = import_litellm(yaml).expect("YAML");
     assert_eq!(taken(&imported).models[0].targets.iter().map(|target| target.order).collect::<Vec<_>>(), [0, 0]);
     assert_eq!(imported.notes, [""; 0]);
+}
+
+#[test]
+fn an_azure_deployment_whose_version_stands_elsewhere_is_named() {
+    let yaml = "model_list: [{model_name: m, litellm_params: {model: azure/x, api_base: 'https://h'}}]";
+    let imported = import_litellm(yaml).expect("YAML");
+    assert_eq!(imported.notes, ["model_list[0].litellm_params: has no api_version, which has to be added"]);
 }
 
 #[test]
