@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use std::fs;
 use tempfile::TempDir;
 
@@ -62,42 +63,49 @@ fn cut(dir: &TempDir, bytes: u64) -> bool {
     is_whole
 }
 
-proptest! {
-    // Each case writes some hundred files.
-    #![proptest_config(ProptestConfig::with_cases(24))]
+/// Each case writes some hundred files, so `PROPTEST_CASES`, which is for cheap ones, does not count here.
+#[test]
+fn whatever_comes_the_files_stay_within_bytes_and_age_and_hold_the_newest() {
+    let cases = if std::env::var_os("SIGNET_SOAK").is_some() { 240 } else { 24 };
+    let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
+    let outcome = runner.run(&proptest::collection::vec(event(), 1..150), stays_within);
+    outcome.unwrap_or_else(|failure| panic!("{failure}\n{runner}"));
+}
 
-    #[test]
-    fn whatever_comes_the_files_stay_within_bytes_and_age_and_hold_the_newest(
-        events in proptest::collection::vec(event(), 1..150),
-    ) {
-        let dir = TempDir::new().expect("a folder");
-        let (mut now_ms, mut kept, mut cuts) = (1_000_000_u64, Vec::<Line>::new(), 0);
-        for event in events {
-            match event {
-                Event::Passed(ms) => now_ms += ms,
-                Event::Cut(bytes) => if cut(&dir, bytes) { kept.pop(); cuts += 1; },
-                Event::Asked(len) => {
-                    let line = line(now_ms, len);
-                    // A value of its own each time, as after a restart.
-                    prop_assert_eq!(files(&dir).append(now_ms, std::slice::from_ref(&line)).expect("a write"), 0);
-                    kept.push(line);
-                    prop_assert!(on_disk(&dir) <= MAX_BYTES, "{}", on_disk(&dir));
-                    let (lines, _) = held(&files(&dir), now_ms);
-                    prop_assert!(lines.iter().all(|line| now_ms - line.at_ms < 160_000));
-                    prop_assert!(oldest_file_ms(&dir) + 160_000 > now_ms, "what is too old is gone from the disk");
-                    prop_assert_eq!(&lines[..], &kept[kept.len() - lines.len()..], "the newest, in order");
-                    // Of each bound a sixteenth may be lost before its time, and of each file the room of a line.
-                    let young: Vec<&Line> = kept.iter().filter(|line| now_ms - line.at_ms < 150_000).collect();
-                    let mut bytes = 0;
-                    let sure = young.iter().rev().take_while(|line| {
-                        bytes += line.sealed.len() * 4 / 3 + 90;
-                        bytes + cuts * 1_100 < 44_000
-                    });
-                    prop_assert!(lines.len() >= sure.count(), "{} of {}", lines.len(), young.len());
+fn stays_within(events: Vec<Event>) -> Result<(), TestCaseError> {
+    let dir = TempDir::new().expect("a folder");
+    let (mut now_ms, mut kept, mut cuts) = (1_000_000_u64, Vec::<Line>::new(), 0);
+    for event in events {
+        match event {
+            Event::Passed(ms) => now_ms += ms,
+            Event::Cut(bytes) => {
+                if cut(&dir, bytes) {
+                    kept.pop();
+                    cuts += 1;
                 }
+            }
+            Event::Asked(len) => {
+                let line = line(now_ms, len);
+                // A value of its own each time, as after a restart.
+                prop_assert_eq!(files(&dir).append(now_ms, std::slice::from_ref(&line)).expect("a write"), 0);
+                kept.push(line);
+                prop_assert!(on_disk(&dir) <= MAX_BYTES, "{}", on_disk(&dir));
+                let (lines, _) = held(&files(&dir), now_ms);
+                prop_assert!(lines.iter().all(|line| now_ms - line.at_ms < 160_000));
+                prop_assert!(oldest_file_ms(&dir) + 160_000 > now_ms, "what is too old is gone from the disk");
+                prop_assert_eq!(&lines[..], &kept[kept.len() - lines.len()..], "the newest, in order");
+                // Of each bound a sixteenth may be lost before its time, and of each file the room of a line.
+                let young: Vec<&Line> = kept.iter().filter(|line| now_ms - line.at_ms < 150_000).collect();
+                let mut bytes = 0;
+                let sure = young.iter().rev().take_while(|line| {
+                    bytes += line.sealed.len() * 4 / 3 + 90;
+                    bytes + cuts * 1_100 < 44_000
+                });
+                prop_assert!(lines.len() >= sure.count(), "{} of {}", lines.len(), young.len());
             }
         }
     }
+    Ok(())
 }
 
 #[test]
