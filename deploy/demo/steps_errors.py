@@ -58,7 +58,7 @@ def provider_outage(demo):
         with demo.upstream_calls(2):
             same("attempts", ask(), (2, 'why="mock/first-place 503, mock/second-place 200"'))
     with demo.upstream_calls(1):
-        same("attempts with an open breaker", ask(), (1, ""))
+        same("attempts with an open breaker", ask(), (1, 'why="mock/first-place circuit_open, mock/second-place 200"'))
     with demo.upstream_calls(0):
         first = explained()["first-place"]
         same("why the first place is not asked", first["why"], "open")
