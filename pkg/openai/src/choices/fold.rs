@@ -32,7 +32,8 @@ pub enum Incomplete {
     #[error("the provider sent a malformed chunk")]
     Malformed,
     /// It came whole, but two tool calls share an index, so fragments cannot be told apart; or text or thoughts go on behind
-    /// what they stand before in an answer, so their order would be lost. Passed on, never stored.
+    /// what they stand before in an answer, so their order would be lost; or a field came as text and as parts, and one of
+    /// both would be. Passed on, never stored.
     #[error("the provider sent what cannot be told apart or loses its order")]
     Ambiguous,
 }
@@ -157,25 +158,42 @@ pub fn replace(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Re
 }
 
 /// Adds a delta's `value` under `key`: strings are appended, arrays are extended, objects are merged, of everything else the
-/// last value that is not null counts.
+/// last value that is not null counts. What is empty says nothing where something is known.
 ///
 /// # Errors
-/// The object has too many fields.
+/// The object has too many fields; or the value is of another kind than what is known and cannot stand beside it, as where a
+/// provider sends thoughts as an array of parts and then text as a string: one of both would be lost.
 pub fn merge(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {
     let Some(known) = members.iter_mut().find(|member| member.key == key) else {
         return add(members, key, value);
     };
     match (&mut known.value, value) {
         (_, Json::Null) => {}
-        (Json::String(_), Json::String(text)) if text.is_empty() => {}
+        (Json::String(_) | Json::Array(_) | Json::Object(_), value) if is_empty(&value) => {}
         (Json::String(known), Json::String(text)) if !WHOLE.contains(&key) => known.to_mut().push_str(&text),
         (Json::Array(known), Json::Array(items)) => known.extend(items.into_iter().map(Json::into_owned)),
         (Json::Object(known), Json::Object(fields)) => {
             fields.into_iter().try_for_each(|field| merge(known, &field.key, field.value))?;
         }
+        (slot, value) if loses(slot, &value) => return Err(Incomplete::Ambiguous),
         (slot, value) => *slot = value.into_owned(),
     }
     Ok(())
+}
+
+fn is_empty(value: &Json<'_>) -> bool {
+    match value {
+        Json::String(text) => text.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether something that was said piece by piece would be replaced by something of another kind.
+fn loses(known: &Json<'_>, value: &Json<'_>) -> bool {
+    let grows = matches!(known, Json::String(_) | Json::Array(_) | Json::Object(_)) && !is_empty(known);
+    grows && std::mem::discriminant(known) != std::mem::discriminant(value)
 }
 
 fn add(members: &mut Members<'static>, key: &str, value: Json<'_>) -> Result<(), Incomplete> {

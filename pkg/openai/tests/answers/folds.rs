@@ -66,6 +66,20 @@ fn a_tool_call_without_index_continues_the_last_one_or_begins_its_own() {
     );
 }
 
+/// Mistral's models that think send parts first and text behind them, under one name.
+#[test]
+fn content_that_comes_as_parts_and_as_text_is_never_half_kept() {
+    let content = |content: Value| delta(json!({"content": content}));
+    let parts = || content(json!([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]));
+    for both in [[parts(), content(json!("well"))], [content(json!("well")), parts()]] {
+        assert_eq!(accumulate(1, &[&both[..], &[finish(0, "stop")]].concat()), Err(Incomplete::Ambiguous));
+    }
+    for empty in [json!([]), json!(""), json!({}), Value::Null] {
+        let chunks = [content(empty.clone()), content(json!("well")), content(empty), finish(0, "stop")];
+        assert_eq!(message(&accumulate(1, &chunks).expect("an answer"))["content"], "well");
+    }
+}
+
 #[test]
 fn two_tool_calls_with_one_index_are_not_guessed_at() {
     let call =
