@@ -56,9 +56,8 @@ pub fn mutate_stream(data: &mut [u8], (size, max_size): (usize, usize), seed: u3
         0 => input.splice(event, b""),
         1 => input.splice(at..at, &text),
         _ => {
-            let Some(json) = find(&text, b"data: ").map(|found| found + 6..text.trim_ascii_end().len()) else {
-                return input.bytes();
-            };
+            let json = find(&text, b"data: ").map(|found| found + 6..text.trim_ascii_end().len());
+            let Some(json) = json.filter(|json| !json.is_empty()) else { return input.bytes() };
             match changed(&text[json.clone()], &mut chance) {
                 Some(changed) => input.splice(event.start + json.start..event.start + json.end, &changed),
                 None => input.bytes(),
