@@ -36,3 +36,16 @@ fn a_piece_for_a_block_that_is_not_open_ends_the_stream() {
         assert_eq!(said.map_err(|why| why.0), Err("blocks overlap"), "{to:?}");
     }
 }
+
+#[test]
+fn an_answer_that_goes_on_behind_its_end_ends_the_stream() {
+    let whole = golden("chat-to-messages", "thinking-and-tools.stream.in.txt");
+    let mut events: Vec<&str> = whole.split_inclusive("\n\n").collect();
+    let place = |events: &[&str], part: &str| events.iter().rposition(|event| event.contains(part)).expect("an event");
+    let stop = events.remove(place(&events, "\"stop_reason\":\"tool_use\""));
+    events.insert(place(&events, "content_block_start"), stop);
+    for to in [Api::Chat, Api::Responses] {
+        let said = translate_sse(Api::Messages, to, Wanted::default(), events.concat().into());
+        assert_eq!(said.map_err(|why| why.0), Err("the answer goes on behind its end"), "{to:?}");
+    }
+}

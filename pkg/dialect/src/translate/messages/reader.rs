@@ -48,6 +48,8 @@ impl ReadEvents for Reader {
         }
         match kind {
             Some("content_block_delta") => self.delta(data, &event, sink),
+            // Whoever was told the stop has been told that this was all.
+            Some("content_block_start") if self.stopped => Err(Untranslatable("the answer goes on behind its end")),
             Some("content_block_start") => {
                 self.close(sink)?;
                 self.open = Some(open(data, &event, sink)?);
