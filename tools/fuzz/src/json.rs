@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 /// A buffer that libFuzzer lends: `size` bytes of input in room for `max_size`.
-pub struct Input<'a> {
-    pub data: &'a mut [u8],
-    pub size: usize,
-    pub max_size: usize,
+struct Input<'a> {
+    data: &'a mut [u8],
+    size: usize,
+    max_size: usize,
 }
 
 impl Input<'_> {
